@@ -1,0 +1,218 @@
+"""Raw graphs to canonical ones: undirected, coalesced, loop-free, checked, with features and coded labels."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.pipeline.graphs import Graphs, RawGraphs
+from leap.store.errors import InvalidInputError
+
+FeatureChoice = Literal["degree", "constant", "rwpe"]
+
+RWPE_FEATURE_STEPS = 10
+"""Columns of the random-walk features that stand in for missing ones."""
+
+_ROWS_AT_ONCE = 1 << 20
+
+
+def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_empty: bool = False) -> Graphs:
+    """Bring raw graphs into canonical form, or say what is wrong with them.
+
+    Parameters
+    ----------
+    raw : as a reader returned them.
+    features : what stands in where the data has no features: "degree" (one column), "constant" (ones, one
+        column) or "rwpe" (return probabilities of `RWPE_FEATURE_STEPS` random-walk steps).
+    drop_empty : remove graphs without nodes, together with their labels.
+
+    Returns
+    -------
+    Graphs
+        Float features become float32, integer ones int64 (categories); labels become 0…C-1 by the sorted
+        original values, kept in `classes`. `summary` holds JSON values:
+
+        graphs, nodes, edges : counts, each undirected edge once;
+        features, classes, targets : columns, and whichever of the other two the task has;
+        empty_graphs : graphs without nodes that are kept;
+        dropped_empty_graphs : graphs that `drop_empty` removed;
+        isolated_nodes, max_degree : after clean-up;
+        self_loops_dropped : listed entries (i, i);
+        duplicate_edges_merged : listed entries, self-loops apart, beyond the first of each *ordered* pair
+            (i, j). An edge listed once, or once in each direction, counts 0; listed as (i, j), (i, j), (j, i)
+            it counts 1;
+        notes : what the reader had to say.
+
+    Raises
+    ------
+    InvalidInputError
+        Node ids out of range, an edge between two graphs, features that are not finite or do not fit the
+        nodes, labels that do not fit the graphs or nodes, masks of another shape, no node at all.
+    """
+    counts = _checked_counts(raw.node_counts)
+    num_nodes = int(counts.sum())
+    _check_edges(raw.edges, counts, num_nodes)
+    y, classes = _coded_labels(raw, len(counts), num_nodes)
+    masks = _checked_masks(raw, num_nodes)
+
+    # Imported here: numba loads only when something is really read.
+    from leap.pipeline.kernels.csr import build_csr
+
+    adjacency = build_csr(raw.edges, num_nodes)
+    degrees = np.diff(adjacency.indptr)
+    if raw.x is None:
+        x = _substitute(features, adjacency.indptr, adjacency.indices)
+        source: str = features
+    else:
+        x, source = _checked_features(raw.x, num_nodes), raw.feature_source
+
+    empty = counts == 0
+    dropped = int(empty.sum()) if drop_empty else 0
+    if dropped:
+        counts = counts[~empty]
+        if y is not None and raw.task != "node-classification":
+            y = y[~empty]
+    summary: dict[str, Any] = {
+        "graphs": len(counts),
+        "nodes": num_nodes,
+        "edges": len(adjacency.indices) // 2,
+        "features": int(x.shape[1]),
+        "empty_graphs": int(empty.sum()) - dropped,
+        "dropped_empty_graphs": dropped,
+        "isolated_nodes": int((degrees == 0).sum()),
+        "max_degree": int(degrees.max(initial=0)),
+        "self_loops_dropped": adjacency.self_loops,
+        "duplicate_edges_merged": adjacency.duplicates,
+        "notes": dict(raw.notes),
+    }
+    if classes is not None:
+        summary["classes"] = len(classes)
+    elif y is not None:
+        summary["targets"] = int(y.shape[1])
+    return Graphs(
+        node_ptr=_pointers(counts),
+        indptr=adjacency.indptr,
+        indices=adjacency.indices,
+        x=x,
+        y=y,
+        task=raw.task,
+        classes=classes,
+        masks=masks,
+        feature_source=source,
+        summary=summary,
+    )
+
+
+def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=pointers[1:])
+    return pointers
+
+
+def _checked_counts(node_counts: NDArray[Any]) -> NDArray[np.int64]:
+    counts = np.asarray(node_counts, dtype=np.int64)
+    if counts.ndim != 1 or (counts < 0).any():
+        raise InvalidInputError(f"node counts must be one non-negative number a graph. Got shape {counts.shape}.")
+    if not counts.sum():
+        raise InvalidInputError(f"{len(counts):,} graphs without a single node: there is nothing to work on.")
+    return counts
+
+
+def _check_edges(edges: NDArray[Any], counts: NDArray[np.int64], num_nodes: int) -> None:
+    """Check shape, range and that both ends lie in one graph, a stretch at a time to stay lean."""
+    if edges.ndim != 2 or edges.shape[0] != 2 or not np.issubdtype(edges.dtype, np.integer):
+        raise InvalidInputError(f"edges must be integers of shape (2, E). Got {edges.dtype} of shape {edges.shape}.")
+    if edges.shape[1] == 0:
+        return
+    graph_of = np.repeat(np.arange(len(counts), dtype=np.int64), counts) if len(counts) > 1 else None
+    for first in range(0, edges.shape[1], _ROWS_AT_ONCE):
+        part = edges[:, first : first + _ROWS_AT_ONCE]
+        if part.min() < 0 or part.max() >= num_nodes:
+            end, at = np.argwhere((part < 0) | (part >= num_nodes))[0]
+            raise InvalidInputError(
+                f"edge {first + at} names node {part[end, at]}, but nodes are numbered 0 to {num_nodes - 1}. "
+                "Correct the edge list or the number of nodes."
+            )
+        if graph_of is not None and (across := graph_of[part[0]] != graph_of[part[1]]).any():
+            at = int(np.argmax(across))
+            a, b = int(part[0, at]), int(part[1, at])
+            raise InvalidInputError(
+                f"edge {first + at} joins node {a} of graph {graph_of[a]} and node {b} of graph "
+                f"{graph_of[b]}: an edge must stay inside one graph. Correct the edge list or the node counts."
+            )
+
+
+def _checked_features(x: NDArray[Any], num_nodes: int) -> NDArray[Any]:
+    if x.ndim != 2 or len(x) != num_nodes:
+        raise InvalidInputError(f"features must have shape ({num_nodes}, d), one row a node. Got shape {x.shape}.")
+    if x.shape[1] == 0:
+        raise InvalidInputError("features have no column at all; leave them out to get degree features.")
+    if np.issubdtype(x.dtype, np.integer):
+        return np.ascontiguousarray(x, dtype=np.int64)
+    if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.bool_):
+        raise InvalidInputError(f"features must be numbers. Got {x.dtype}.")
+    out = np.empty(x.shape, dtype=np.float32)
+    rows = max(1, _ROWS_AT_ONCE // x.shape[1])
+    for first in range(0, len(x), rows):
+        part = out[first : first + rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            part[...] = x[first : first + rows]
+        if not np.isfinite(part).all():
+            row, column = np.argwhere(~np.isfinite(part))[0]
+            raise InvalidInputError(
+                f"features must be finite float32 numbers, but node {first + row} has "
+                f"{x[first + row, column]} in column {column} (both counted from 0). Repair or remove it."
+            )
+    return out
+
+
+def _substitute(features: FeatureChoice, indptr: NDArray[np.int64], indices: NDArray[Any]) -> NDArray[np.float32]:
+    if features == "degree":
+        return np.diff(indptr).astype(np.float32)[:, None]
+    if features == "constant":
+        return np.ones((len(indptr) - 1, 1), dtype=np.float32)
+    if features == "rwpe":
+        from leap.pipeline.kernels.rwpe import rwpe
+
+        return np.asarray(rwpe(indptr, indices, RWPE_FEATURE_STEPS), dtype=np.float32)
+    raise InvalidInputError(f"no features {features!r}: choose 'degree', 'constant' or 'rwpe'.")
+
+
+def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDArray[Any] | None, list[Any] | None]:
+    if raw.task == "none" or raw.y is None:
+        if raw.task != "none":
+            raise InvalidInputError(f"the task is {raw.task}, but there are no labels.")
+        return None, None
+    y = np.asarray(raw.y)
+    count, owner = (num_nodes, "node") if raw.task == "node-classification" else (num_graphs, "graph")
+    if len(y) != count:
+        raise InvalidInputError(f"{len(y):,} labels for {count:,} {owner}s: each {owner} needs exactly one.")
+    if raw.task == "graph-regression":
+        targets = np.asarray(y, dtype=np.float32).reshape(count, -1)
+        if not np.isfinite(targets).all():
+            row, column = np.argwhere(~np.isfinite(targets))[0]
+            value = y.reshape(count, -1)[row, column]
+            raise InvalidInputError(f"targets must be finite, but graph {row} has {value} in column {column}.")
+        return targets, None
+    if y.ndim != 1:
+        raise InvalidInputError(f"labels must be one value a {owner}. Got shape {y.shape}.")
+    if np.issubdtype(y.dtype, np.floating) and not np.isfinite(y).all():
+        at = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise InvalidInputError(f"the label of {owner} {at} is {y[at]}. Give every {owner} a label.")
+    try:
+        values, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(value).__name__ for value in y.tolist()}))
+        raise InvalidInputError(f"labels must be of one kind, but are {kinds}.") from error
+    return codes.astype(np.int64).reshape(-1), values.tolist()
+
+
+def _checked_masks(raw: RawGraphs, num_nodes: int) -> dict[str, NDArray[np.bool_]] | None:
+    if raw.masks is None:
+        return None
+    if set(raw.masks) != {"train", "val", "test"}:
+        raise InvalidInputError(f"masks must be train, val and test. Got {', '.join(sorted(raw.masks)) or 'none'}.")
+    shapes = {part: mask.shape for part, mask in raw.masks.items()}
+    if len(set(shapes.values())) > 1 or shapes["train"][:1] != (num_nodes,) or len(shapes["train"]) != 2:
+        raise InvalidInputError(f"masks must all have shape ({num_nodes}, splits). Got {shapes}.")
+    return {part: np.ascontiguousarray(mask, dtype=np.bool_) for part, mask in raw.masks.items()}

@@ -1,0 +1,164 @@
+"""Read the files NAME_A.txt, NAME_graph_indicator.txt … of the TU format into raw graphs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.pipeline.datasets.number_table import Kind, read_numbers
+from leap.pipeline.graphs import RawGraphs, Task
+from leap.store.errors import InvalidInputError, MissingRawFilesError
+
+REQUIRED = ("A", "graph_indicator")
+OPTIONAL = ("graph_labels", "graph_attributes", "node_labels", "node_attributes")
+UNUSED = ("edge_labels", "edge_attributes")
+
+_LARGEST_ONE_HOT = 1 << 31  # entries; 8 GiB of float32
+
+
+def tu_files(folder: Path, name: str) -> list[Path]:
+    """All files of the dataset `name` in `folder`, used or not, sorted."""
+    return sorted(path for path in folder.glob(f"{name}_*.txt") if path.is_file())
+
+
+def has_tu_files(folder: Path, name: str) -> bool:
+    """Whether the two files that no TU dataset lacks are there."""
+    return all((folder / f"{name}_{part}.txt").is_file() for part in REQUIRED)
+
+
+def read_tu(folder: Path, name: str) -> RawGraphs:
+    """Read a dataset in TU format.
+
+    Features are the node attributes followed by the one-hot node labels, as PyG's
+    ``TUDataset(use_node_attr=True)`` arranges them: each label column spans its whole range, unused codes
+    included. Graphs are numbered by the indicator; one that it skips has no nodes and keeps its label.
+    Without graph labels, graph attributes are regression targets. Edge labels and attributes are not used;
+    `notes` says so.
+
+    Raises
+    ------
+    MissingRawFilesError
+        NAME_A.txt or NAME_graph_indicator.txt is missing.
+    InvalidInputError
+        Anything malformed, with file, line and value: text where a number belongs, files of different length,
+        ids out of range, features that are not finite.
+    """
+
+    def path(part: str) -> Path:
+        return folder / f"{name}_{part}.txt"
+
+    def table(part: str, kind: Kind, rows: int, owner: str) -> NDArray[Any] | None:
+        if not path(part).is_file():
+            return None
+        values = read_numbers(path(part), kind)
+        if len(values) != rows:
+            raise InvalidInputError(
+                f"{path(part)} has {len(values):,} lines, but {path('graph_indicator')} describes {rows:,} "
+                f"{owner}s: there must be one line for each {owner}."
+            )
+        return values
+
+    missing = [path(part).name for part in REQUIRED if not path(part).is_file()]
+    if missing:
+        raise MissingRawFilesError(f"{folder} lacks {' and '.join(missing)}, which a TU dataset needs.")
+    indicator = read_numbers(path("graph_indicator"), "int", columns=1)[:, 0]
+    if not len(indicator):
+        raise InvalidInputError(f"{path('graph_indicator')} is empty: the dataset has no nodes.")
+    if (indicator < 1).any():
+        line = int(np.argmax(indicator < 1))
+        raise InvalidInputError(
+            f"{path('graph_indicator')}, line {line + 1}: graphs are numbered from 1, but here is {indicator[line]}."
+        )
+    num_nodes, num_graphs = len(indicator), int(indicator.max())
+    if num_graphs > _plausible_graphs(path("graph_labels"), num_nodes):
+        line = int(np.argmax(indicator))
+        raise InvalidInputError(
+            f"{path('graph_indicator')}, line {line + 1}: graph {num_graphs:,} cannot exist in a dataset of "
+            f"{num_nodes:,} nodes without as many graph labels."
+        )
+    edges = _edges(path("A"), num_nodes)
+    attributes = table("node_attributes", "float", num_nodes, "node")
+    labels = table("node_labels", "int", num_nodes, "node")
+    x, feature_source = _features(attributes, labels, path("node_labels"))
+    y, task = _targets(
+        table("graph_labels", "int", num_graphs, "graph"),
+        table("graph_attributes", "float", num_graphs, "graph"),
+        path("graph_labels"),
+    )
+    notes: dict[str, Any] = {part: "present in the raw files, not used" for part in UNUSED if path(part).is_file()}
+    if y is not None and task == "graph-classification" and path("graph_attributes").is_file():
+        notes["graph_attributes"] = "present in the raw files, not used: graph labels take precedence"
+    if (np.diff(indicator) < 0).any():
+        order = np.argsort(indicator, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(num_nodes)
+        edges = rank[edges]
+        x = None if x is None else x[order]
+        notes["graph_indicator"] = "nodes of a graph were scattered; they are now listed graph by graph"
+    return RawGraphs(
+        node_counts=np.bincount(indicator - 1, minlength=num_graphs).astype(np.int64),
+        edges=edges,
+        x=x,
+        y=y,
+        task=task,
+        feature_source=feature_source,
+        notes=notes,
+    )
+
+
+def _plausible_graphs(labels: Path, num_nodes: int) -> int:
+    """Bound the number of graphs before allocating by it; the exact comparison follows."""
+    return max(10 * num_nodes, labels.stat().st_size if labels.is_file() else 0)
+
+
+def _edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    pairs = read_numbers(path, "int", columns=2)
+    outside = (pairs < 1) | (pairs > num_nodes)
+    if outside.any():
+        line, end = (int(i) for i in np.argwhere(outside)[0])
+        raise InvalidInputError(
+            f"{path}, line {line + 1}: node {pairs[line, end]} does not exist; nodes are numbered 1 to {num_nodes:,}, "
+            "one for each line of the graph indicator. Repair the file."
+        )
+    edges = np.ascontiguousarray(pairs.T)
+    edges -= 1
+    return edges
+
+
+def _features(
+    attributes: NDArray[Any] | None, labels: NDArray[Any] | None, label_path: Path
+) -> tuple[NDArray[np.float32] | None, str]:
+    blocks, names = [], []
+    if attributes is not None:
+        blocks.append(attributes.astype(np.float32))
+        names.append("attributes")
+    if labels is not None:
+        widths = (labels.max(axis=0) - labels.min(axis=0) + 1).tolist()
+        if any(width < 1 or width * len(labels) > _LARGEST_ONE_HOT for width in widths):
+            raise InvalidInputError(
+                f"{label_path}: labels span {labels.min()} to {labels.max()}, too many values for one-hot features."
+            )
+        blocks += [_one_hot(labels[:, i], width) for i, width in enumerate(widths)]
+        names.append("labels")
+    if not blocks:
+        return None, "none"
+    return np.concatenate(blocks, axis=1), "+".join(names)
+
+
+def _one_hot(labels: NDArray[np.int64], width: int) -> NDArray[np.float32]:
+    out = np.zeros((len(labels), width), dtype=np.float32)
+    out[np.arange(len(labels)), labels - labels.min()] = 1.0
+    return out
+
+
+def _targets(
+    labels: NDArray[Any] | None, attributes: NDArray[Any] | None, label_path: Path
+) -> tuple[NDArray[Any] | None, Task]:
+    if labels is not None:
+        if labels.shape[1] != 1:
+            raise InvalidInputError(f"{label_path} has {labels.shape[1]} columns: one label a graph is supported.")
+        return labels[:, 0], "graph-classification"
+    if attributes is not None:
+        return attributes, "graph-regression"
+    return None, "none"

@@ -1,0 +1,105 @@
+"""The published evaluation protocol: five seeded folds over graphs, and random masks over nodes."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.pipeline.graphs import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Fold = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+VALIDATION_SHARE = 0.25
+
+
+def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n_folds: int = 5) -> list[Fold]:
+    """Cut graphs into cross-validation folds as the published code does.
+
+    Classification: scikit-learn's ``StratifiedKFold(n_folds, shuffle=True, random_state=seed)`` over the
+    dataset's own order; regression: ``KFold`` likewise. Each training part then loses 25 % to validation by
+    ``train_test_split(test_size=0.25, random_state=seed)``, unstratified.
+
+    Parameters
+    ----------
+    y : (G,) labels or (G, t) targets, empty graphs included.
+    task : node-level datasets and those without a task have no folds.
+    num_graphs : G.
+
+    Returns
+    -------
+    list of (train, val, test)
+        int64 graph numbers in scikit-learn's order (train and val shuffled, test ascending). Empty where the
+        protocol cannot be followed: another task, fewer than `n_folds` graphs, no class with `n_folds`
+        members, or a training part too small to be split. A class with fewer members than folds is merely
+        absent from some test parts.
+    """
+    if task not in ("graph-classification", "graph-regression") or y is None or num_graphs < n_folds:
+        return []
+    stratified = task == "graph-classification"
+    if stratified and np.unique(y, return_counts=True)[1].max() < n_folds:
+        return []
+    if num_graphs - -(-num_graphs // n_folds) < 2:
+        return []
+
+    import warnings
+
+    from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+
+    splitter = (StratifiedKFold if stratified else KFold)(n_folds, shuffle=True, random_state=seed)
+    result: list[Fold] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # "the least populated class has only …": documented above
+        for rest, test in splitter.split(np.zeros(num_graphs), y if stratified else None):
+            train, val = train_test_split(rest, test_size=VALIDATION_SHARE, random_state=seed)
+            result.append((train.astype(np.int64), val.astype(np.int64), test.astype(np.int64)))
+    return result
+
+
+def fold_table(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n_folds: int = 5) -> "pa.Table":
+    """`folds` as a table: graph (int64), fold (int8), part (dictionary of train, val, test).
+
+    One row for each graph and fold, ordered by fold, then part, then as `folds` orders them; no rows without
+    folds.
+    """
+    import pyarrow as pa
+
+    numbers, graphs, parts = [], [], []
+    for number, fold in enumerate(folds(y, task, num_graphs, seed, n_folds)):
+        for part, members in enumerate(fold):
+            graphs.append(members)
+            numbers.append(np.full(len(members), number, dtype=np.int8))
+            parts.append(np.full(len(members), part, dtype=np.int8))
+
+    def joined(pieces: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+        return np.concatenate(pieces) if pieces else np.empty(0, dtype=dtype)
+
+    part_column = pa.DictionaryArray.from_arrays(joined(parts, np.int8), pa.array(["train", "val", "test"]))
+    return pa.table({"graph": joined(graphs, np.int64), "fold": joined(numbers, np.int8), "part": part_column})
+
+
+def node_masks(y: NDArray[Any], seed: int = 42, splits: int = 10) -> dict[str, NDArray[np.bool_]]:
+    """Random 50/25/25 masks for a node task that brings none.
+
+    Each class is dealt out in random order, train, val, train, test and again, the deal running on from class
+    to class: overall shares are exact up to rounding, those of a class up to one node in each part. A split
+    depends only on the seed and its own number, so more splits leave the first ones as they are.
+
+    Parameters
+    ----------
+    y : (N,) node labels.
+
+    Returns
+    -------
+    dict
+        "train", "val", "test" -> (N, splits) bool, disjoint and together all nodes.
+    """
+    labels = np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1)
+    dealt = np.empty((len(labels), splits), dtype=np.int8)
+    deal = np.resize(np.array([0, 1, 0, 2], dtype=np.int8), len(labels))
+    for split in range(splits):
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, split])))
+        dealt[np.lexsort((rng.random(len(labels)), labels)), split] = deal
+    return {part: dealt == code for code, part in enumerate(("train", "val", "test"))}

@@ -1,0 +1,66 @@
+"""Names and paths: what answers, what is suggested, what is imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leap.pipeline.datasets import catalog, resolve
+from leap.pipeline.datasets.raw_files import default_data_dir
+from leap.pipeline.datasets.source import checked_name
+from leap.store.errors import InvalidInputError, UnknownDatasetError
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("Leter-high", "Letter-high"), ("traids", "triads"), ("mutag", "MUTAG"), ("letters_low", "letters-low")],
+)
+def test_a_misspelt_name_is_answered_with_the_right_one(typed, meant, tmp_path):
+    with pytest.raises(UnknownDatasetError) as caught:
+        resolve(typed, data=tmp_path)
+    assert str(caught.value).startswith(f"no dataset {typed!r}. Did you mean {meant!r}? 'leap datasets' lists all")
+    assert caught.value.exit_code == 2
+
+
+def test_a_name_like_no_other_gets_no_suggestion(tmp_path):
+    with pytest.raises(UnknownDatasetError, match=r"no dataset 'qqqqqqqq'\. 'leap datasets'"):
+        resolve("qqqqqqqq", data=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "a\\b", ".hidden", "a b", "a\n", "-x", "C:x"])
+def test_names_that_could_leave_their_folder_are_refused(name):
+    with pytest.raises(InvalidInputError):
+        checked_name(name)
+
+
+def test_the_catalogue_knows_what_is_embedded_and_what_is_absent(tmp_path):
+    infos = {info.name: info for info in catalog(tmp_path)}
+    embedded = [name for name, info in infos.items() if info.presence == "embedded"]
+    assert embedded == ["triads", "letters-low", "letters-med", "letters-high", "romanesque"]
+    assert infos["COX2"].presence == "absent"
+    assert infos["COX2"].path == tmp_path / "COX2" / "raw"
+    assert all(info.licence and info.source for info in infos.values())
+
+
+def test_no_two_families_claim_the_same_name(tmp_path):
+    names = [info.name for info in catalog(tmp_path)]
+    assert len(names) == len(set(names))
+
+
+def test_the_data_folder_comes_from_the_environment_else_from_the_cache(monkeypatch):
+    monkeypatch.setenv("LEAP_DATA", "/some/where")
+    assert default_data_dir() == Path("/some/where")
+    monkeypatch.delenv("LEAP_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert default_data_dir() == Path("/caches/leap/data")
+
+
+def test_finding_and_fingerprinting_a_dataset_imports_nothing_heavy():
+    program = (
+        "import sys; from leap.pipeline.datasets import resolve; resolve('triads').fingerprint();"
+        "print(*{'torch', 'torch_geometric', 'numba', 'pyarrow', 'scipy', 'sklearn', 'rdkit', 'networkx'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,166 @@
+"""Canonical form: what is cleaned, what is counted, what is refused."""
+
+import itertools
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leap.pipeline.canonical import canonicalize
+from leap.pipeline.graphs import Graphs, RawGraphs
+from leap.store.errors import InvalidInputError
+
+
+def raw(counts=(3, 0, 2), edges=((0, 1), (1, 0), (1, 2), (3, 4)), **fields) -> RawGraphs:
+    given_fields = {"x": None, "y": None, "task": "none"} | fields
+    return RawGraphs(
+        node_counts=np.array(counts, dtype=np.int64),
+        edges=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
+        **given_fields,
+    )
+
+
+def edge_set(graphs: Graphs) -> set[tuple[int, int]]:
+    rows = np.repeat(np.arange(graphs.num_nodes), np.diff(graphs.indptr))
+    return {(int(a), int(b)) for a, b in zip(rows, graphs.indices, strict=True)}
+
+
+@st.composite
+def messy_graphs(draw):
+    counts = draw(st.lists(st.integers(0, 6), min_size=1, max_size=5).filter(sum))
+    starts = np.cumsum([0, *counts])
+    pairs = []
+    for lo, hi in itertools.pairwise(starts):
+        if hi > lo:
+            node = st.integers(int(lo), int(hi) - 1)
+            pairs += draw(st.lists(st.tuples(node, node), max_size=12))
+    return raw(counts, draw(st.permutations(pairs)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(messy_graphs())
+def test_adjacency_is_the_simple_undirected_graph_networkx_builds(messy):
+    graphs = canonicalize(messy)
+    oracle = nx.Graph()
+    oracle.add_nodes_from(range(graphs.num_nodes))
+    listed = messy.edges.T.tolist()
+    oracle.add_edges_from((a, b) for a, b in listed if a != b)
+    assert edge_set(graphs) == {pair for a, b in oracle.edges for pair in ((a, b), (b, a))}
+    for v in range(graphs.num_nodes):
+        row = graphs.indices[graphs.indptr[v] : graphs.indptr[v + 1]]
+        assert (np.diff(row) > 0).all()
+    loops = sum(a == b for a, b in listed)
+    assert graphs.summary["self_loops_dropped"] == loops
+    assert graphs.summary["duplicate_edges_merged"] == len(listed) - loops - len({(a, b) for a, b in listed if a != b})
+    assert graphs.summary["edges"] == oracle.number_of_edges()
+    assert graphs.summary["isolated_nodes"] == nx.number_of_isolates(oracle)
+    assert graphs.indices.dtype == np.int32
+
+
+def test_both_directions_of_an_edge_are_no_duplicate_but_a_third_entry_is():
+    assert canonicalize(raw((2,), [(0, 1), (1, 0)])).summary["duplicate_edges_merged"] == 0
+    assert canonicalize(raw((2,), [(0, 1), (1, 0), (0, 1)])).summary["duplicate_edges_merged"] == 1
+
+
+def test_empty_graphs_keep_their_labels_unless_dropped_with_them():
+    labelled = raw(y=np.array([7, -1, 7]), task="graph-classification")
+    kept = canonicalize(labelled)
+    assert kept.node_ptr.tolist() == [0, 3, 3, 5]
+    assert kept.y.tolist() == [1, 0, 1]
+    assert kept.classes == [-1, 7]
+    assert kept.summary["empty_graphs"] == 1
+    dropped = canonicalize(labelled, drop_empty=True)
+    assert dropped.node_ptr.tolist() == [0, 3, 5]
+    assert dropped.y.tolist() == [1, 1]
+    assert (dropped.summary["empty_graphs"], dropped.summary["dropped_empty_graphs"]) == (0, 1)
+    assert edge_set(dropped) == edge_set(kept)
+
+
+def test_text_labels_are_coded_by_sorted_value():
+    graphs = canonicalize(raw(y=np.array(["b", "a", "c"]), task="graph-classification"))
+    assert (graphs.y.tolist(), graphs.classes) == ([1, 0, 2], ["a", "b", "c"])
+
+
+def test_dropping_empty_graphs_leaves_node_labels_alone():
+    graphs = canonicalize(raw(y=np.arange(5), task="node-classification"), drop_empty=True)
+    assert graphs.y.tolist() == [0, 1, 2, 3, 4]
+    assert graphs.num_graphs == 2
+
+
+def test_regression_targets_are_float32_columns():
+    graphs = canonicalize(raw(y=np.array([1.5, 2.5, 3.5]), task="graph-regression"))
+    assert graphs.y.shape == (3, 1)
+    assert graphs.y.dtype == np.float32
+    assert graphs.classes is None
+    assert graphs.summary["targets"] == 1
+
+
+def test_missing_features_become_degrees_ones_or_return_probabilities():
+    star = raw((4,), [(0, 1), (0, 2)])
+    assert canonicalize(star).x.tolist() == [[2.0], [1.0], [1.0], [0.0]]
+    assert canonicalize(star, features="constant").x.tolist() == [[1.0]] * 4
+    walks = canonicalize(star, features="rwpe")
+    transition = np.zeros((4, 4))
+    transition[[1, 2], 0] = 0.5
+    transition[0, [1, 2]] = 1.0
+    powers = [np.linalg.matrix_power(transition, step).diagonal() for step in range(1, 11)]
+    np.testing.assert_allclose(walks.x, np.stack(powers, axis=1), atol=1e-7)
+    assert walks.x.dtype == np.float32
+    assert walks.feature_source == "rwpe"
+
+
+def test_integer_features_stay_integers_and_real_ones_become_float32():
+    assert canonicalize(raw(x=np.ones((5, 2), np.int32))).is_categorical
+    real = canonicalize(raw(x=np.ones((5, 2)), feature_source="given"))
+    assert real.x.dtype == np.float32
+    assert real.feature_source == "given"
+
+
+BAD = {
+    "id too large": (raw(edges=[(0, 1), (1, 5)]), "edge 1 names node 5"),
+    "negative id": (raw(edges=[(-1, 0)]), "names node -1"),
+    "edge between graphs": (raw(edges=[(0, 1), (2, 3)]), "edge 1 joins node 2 of graph 0 and node 3 of graph 2"),
+    "nan feature": (raw(x=np.array([[0, 0], [0, 0], [0, np.nan], [0, 0], [0, 0]])), "node 2 has nan in column 1"),
+    "infinite feature": (raw(x=np.full((5, 1), np.inf)), "node 0 has inf"),
+    "overflowing feature": (raw(x=np.full((5, 1), 1e39)), r"node 0 has 1e\+39"),
+    "feature rows": (raw(x=np.ones((4, 1))), r"\(5, d\).*Got shape \(4, 1\)"),
+    "no feature column": (raw(x=np.ones((5, 0))), "no column"),
+    "text features": (raw(x=np.full((5, 1), "a")), "must be numbers"),
+    "label count": (raw(y=np.zeros(2), task="graph-classification"), "2 labels for 3 graphs"),
+    "node label count": (raw(y=np.zeros(3), task="node-classification"), "3 labels for 5 nodes"),
+    "nan label": (raw(y=np.array([0, np.nan, 1]), task="graph-classification"), "label of graph 1 is nan"),
+    "nan target": (raw(y=np.array([0, np.nan, 1]), task="graph-regression"), "graph 1 has nan"),
+    "mixed labels": (raw(y=np.array([1, "a", 2], object), task="graph-classification"), "int, str"),
+    "missing labels": (raw(task="graph-classification"), "no labels"),
+    "no nodes": (raw((0, 0), []), "without a single node"),
+    "real ids": (replace(raw(), edges=np.zeros((2, 1))), "integers of shape"),
+    "flat edges": (replace(raw(), edges=np.zeros(4, np.int64)), r"shape \(4,\)"),
+    "mask shape": (
+        raw(
+            y=np.zeros(5),
+            task="node-classification",
+            masks={part: np.ones((4, 1), bool) for part in ("train", "val", "test")},
+        ),
+        "masks must all have shape",
+    ),
+    "mask names": (
+        raw(y=np.zeros(5), task="node-classification", masks={"train": np.ones((5, 1), bool)}),
+        "Got train",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_with_the_value_met(case):
+    graphs, message = BAD[case]
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        canonicalize(graphs)
+    assert caught.value.exit_code == 2
+
+
+def test_unknown_feature_choice_is_refused():
+    with pytest.raises(InvalidInputError, match="'degrees'"):
+        canonicalize(raw(), features="degrees")
