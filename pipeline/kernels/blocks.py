@@ -12,7 +12,7 @@ BLOCKS_PER_THREAD = 8
 
 def available_threads() -> int:
     """Return how many threads kernels may use: `NUMBA_NUM_THREADS`, by default one per core."""
-    return int(numba.config.NUMBA_NUM_THREADS)
+    return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
 
 
 def run_in_blocks(new_worker: Callable[[], Callable[[int, int], object]], rows: int, threads: int) -> None:

@@ -1,3 +1,5 @@
+import doctest
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -90,3 +92,9 @@ def test_an_empty_list_gives_an_edgeless_graph():
 def test_what_is_no_edge_list_is_refused_with_the_value_met(edges, num_nodes, message):
     with pytest.raises(InvalidInputError, match=message):
         build_csr(edges, num_nodes)
+
+
+def test_the_examples_in_the_documentation_run():
+    failed, attempted = doctest.testmod(csr_module)
+    assert attempted > 0
+    assert failed == 0

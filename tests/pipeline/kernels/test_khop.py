@@ -1,3 +1,5 @@
+import doctest
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -201,3 +203,9 @@ def test_wrong_arguments_are_refused_with_the_value_met(options, message):
     csr = build_csr([[0, 1], [1, 2]], 3)
     with pytest.raises(InvalidInputError, match=message):
         khop_arrays(csr.indptr, csr.indices, **options)
+
+
+def test_the_examples_in_the_documentation_run():
+    failed, attempted = doctest.testmod(khop_module)
+    assert attempted > 0
+    assert failed == 0
