@@ -1,0 +1,1 @@
+"""The `leap` command: thin typer commands, one file for each stage."""

@@ -1,0 +1,59 @@
+"""Datasets, Dask stages, training, experiments and reports.
+
+Names are imported when first used, so that a cached command pays neither for torch nor for numba.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leap.pipeline.cluster import Workforce
+    from leap.pipeline.datasets import from_networkx, from_pyg
+    from leap.pipeline.export import to_pyg
+    from leap.pipeline.khop import khop
+    from leap.pipeline.stages.context import Context
+    from leap.pipeline.stages.encode import encode
+    from leap.pipeline.stages.extract import extract
+    from leap.pipeline.stages.ingest import IngestOptions, ingest
+    from leap.pipeline.transform import AddNeighborhoods
+
+_HOMES = {
+    "AddNeighborhoods": "leap.pipeline.transform",
+    "Context": "leap.pipeline.stages.context",
+    "IngestOptions": "leap.pipeline.stages.ingest",
+    "Workforce": "leap.pipeline.cluster",
+    "encode": "leap.pipeline.stages.encode",
+    "extract": "leap.pipeline.stages.extract",
+    "from_networkx": "leap.pipeline.datasets",
+    "from_pyg": "leap.pipeline.datasets",
+    "ingest": "leap.pipeline.stages.ingest",
+    "khop": "leap.pipeline.khop",
+    "to_pyg": "leap.pipeline.export",
+}
+
+__all__ = [
+    "AddNeighborhoods",
+    "Context",
+    "IngestOptions",
+    "Workforce",
+    "encode",
+    "extract",
+    "from_networkx",
+    "from_pyg",
+    "ingest",
+    "khop",
+    "to_pyg",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    # Importing a submodule of the same name, such as `khop`, would otherwise shadow the function.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

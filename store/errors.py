@@ -72,3 +72,7 @@ class WorkFailedError(LeapError, RuntimeError):
     """A stage that could not be finished."""
 
     exit_code = 1
+
+
+class DamagedArtifactWarning(UserWarning):
+    """A damaged artifact was found and will be made again."""

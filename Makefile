@@ -1,0 +1,51 @@
+# Everything runs in .venv, which is made with exactly the pinned versions of constraints.txt.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := cli models pipeline store tests
+
+.PHONY: help setup reproduce test test-all lint format bench clean
+
+help:
+	@echo "make reproduce  run the whole pipeline on the embedded datasets through DVC"
+	@echo "make test       run the tests (a few minutes)"
+	@echo "make test-all   run the slow tests too"
+	@echo "make lint       check style and types"
+	@echo "make bench      measure against naive peers"
+	@echo "make clean      remove the store and caches, not the environment"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m leap.pipeline.kernels.warm_up
+	touch $@
+
+reproduce: setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
+	@echo "Done. '$(BIN)/leap store ls' lists what is cached in .leap."
+
+test: setup
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: setup
+	$(BIN)/pytest -n 2
+
+lint: setup
+	mkdir -p .typing && ln -sfn .. .typing/leap
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy -p leap.store -p leap.pipeline -p leap.models -p leap.cli
+
+format: setup
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: setup
+	$(BIN)/leap bench
+
+clean:
+	rm -rf .leap .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

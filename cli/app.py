@@ -1,0 +1,23 @@
+"""The typer application: which command is where."""
+
+import typer
+
+from leap.cli import bench, datasets, encode, extract, ingest, store
+from leap.cli.settings import root, with_settings
+
+app = typer.Typer(
+    name="leap",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(root)
+
+STAGES = "Stages"
+app.command("datasets", rich_help_panel="Looking around")(with_settings(datasets.datasets))
+app.command("ingest", rich_help_panel=STAGES)(with_settings(ingest.ingest))
+app.command("extract", rich_help_panel=STAGES)(with_settings(extract.extract))
+app.command("encode", rich_help_panel=STAGES)(with_settings(encode.encode))
+app.command("bench", rich_help_panel="Looking around")(with_settings(bench.bench))
+app.add_typer(store.app, name="store", rich_help_panel="Looking around")

@@ -1,0 +1,55 @@
+"""`leap datasets`: every dataset that has a name."""
+
+from typing import Annotated
+
+import typer
+
+from leap.cli.output import console, human_bytes, print_json, table
+from leap.cli.settings import Settings
+
+
+def datasets(
+    settings: Settings,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Also list TU datasets whose files are not here, more than a hundred.")
+    ] = False,
+) -> None:
+    """List the datasets: where they come from, their licence, and whether their files are here."""
+    from leap.pipeline.datasets import catalog
+    from leap.pipeline.stages.context import data_folder
+
+    entries = catalog(data_folder(settings.data))
+    if settings.json:
+        rows = [
+            {
+                "name": entry.name,
+                "family": entry.family,
+                "source": entry.source,
+                "licence": entry.licence,
+                "presence": entry.presence,
+                "bytes": entry.bytes,
+                "path": None if entry.path is None else str(entry.path),
+            }
+            for entry in entries
+        ]
+        print_json({"datasets": rows})
+        return
+    shown = table("name", "family", "files", "size", "source", "licence", right=("size",))
+    colours = {"embedded": "green", "present": "green", "absent": "dim"}
+    hidden = 0
+    for entry in entries:
+        if entry.presence == "absent" and entry.family == "TU" and not show_all:
+            hidden += 1
+            continue
+        shown.add_row(
+            entry.name,
+            entry.family,
+            f"[{colours[entry.presence]}]{entry.presence}[/]",
+            human_bytes(entry.bytes) if entry.bytes else "",
+            entry.source,
+            entry.licence,
+        )
+    console.print(shown)
+    if hidden:
+        console.print(f"[dim]{hidden} more TU datasets can be downloaded by name: leap datasets --all[/]")
+    console.print(f"[dim]Raw files are looked for under {data_folder(settings.data)} (--data, LEAP_DATA).[/]")

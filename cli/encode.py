@@ -1,0 +1,144 @@
+"""`leap encode`: RWPE, LaPE, ℓ-ECT and DECT."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leap.cli.settings import Settings
+from leap.cli.stage_options import (
+    BudgetGb,
+    Cap,
+    CapSeed,
+    Dataset,
+    DropEmpty,
+    Features,
+    GraphLabel,
+    NodeAttribute,
+    NodeLabel,
+    Out,
+    PartitionMb,
+    ingest_options,
+    show_result,
+)
+from leap.store.errors import InvalidInputError
+
+WALKS = "rwpe and lape"
+TRANSFORMS = "lect and dect"
+
+
+def encode(
+    settings: Settings,
+    dataset: Dataset,
+    encoding: Annotated[
+        list[str] | None,
+        typer.Option("--encoding", "-e", help="rwpe, lape, lect or dect; repeat for several [default: rwpe and lape]."),
+    ] = None,
+    dim: Annotated[
+        int | None, typer.Option(metavar="K", help="Dimension [default: 10].", rich_help_panel=WALKS)
+    ] = None,
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            help="lape: zero eigenvalues to leave out, 'components' (one a component) or 'one' [default: components].",
+            rich_help_panel=WALKS,
+        ),
+    ] = None,
+    hops: Annotated[
+        int | None, typer.Option(metavar="M", help="Neighbourhoods [default: 1].", rich_help_panel=TRANSFORMS)
+    ] = None,
+    directions: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of directions [default: 16].", rich_help_panel=TRANSFORMS)
+    ] = None,
+    direction_seed: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Seed of the directions [default: 0].", rich_help_panel=TRANSFORMS),
+    ] = None,
+    directions_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Directions from a .npy array (features, directions) instead.",
+            rich_help_panel=TRANSFORMS,
+        ),
+    ] = None,
+    thresholds: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of thresholds [default: 16].", rich_help_panel=TRANSFORMS)
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Thresholds span [-radius, radius] [default: 1.1].", rich_help_panel=TRANSFORMS)
+    ] = None,
+    scale: Annotated[
+        float | None, typer.Option(help="dect: steepness of the sigmoid [default: 128].", rich_help_panel=TRANSFORMS)
+    ] = None,
+    edge_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="dect: weight of an edge; 2 is the published code's [default: 1].", rich_help_panel=TRANSFORMS
+        ),
+    ] = None,
+    complex: Annotated[
+        str | None, typer.Option(help="lect: 'points' or 'edges' [default: points].", rich_help_panel=TRANSFORMS)
+    ] = None,
+    cap: Cap = None,
+    cap_seed: CapSeed = 0,
+    budget_gb: BudgetGb = 4.0,
+    features: Features = "degree",
+    drop_empty: DropEmpty = False,
+    partition_mb: PartitionMb = 8.0,
+    node_attribute: NodeAttribute = None,
+    graph_label: GraphLabel = None,
+    node_label: NodeLabel = None,
+    out: Out = None,
+) -> None:
+    """Compute encodings of every node: random-walk, Laplacian, and Euler characteristic transforms.
+
+    A smaller dimension than one already stored is answered by a view of it.
+
+    [dim]leap encode triads --encoding rwpe --encoding lape --dim 10[/]
+    [dim]leap encode triads --encoding dect --directions 16 --scale 128[/]
+    """
+    from leap.pipeline import encode as run
+
+    given = {
+        "dim": dim,
+        "drop": drop,
+        "hops": hops,
+        "cap": cap,
+        "cap_seed": cap_seed if cap is not None else None,
+        "directions": directions,
+        "direction_seed": direction_seed,
+        "direction_values": _read_directions(directions_file),
+        "thresholds": thresholds,
+        "radius": radius,
+        "scale": scale,
+        "edge_weight": edge_weight,
+        "complex": complex,
+    }
+    params: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
+    result = run(
+        dataset,
+        encoding or ["rwpe", "lape"],
+        params=params,
+        budget_gb=budget_gb,
+        ingest_options=options,
+        context=settings.context(),
+    )
+    show_result(result, settings, out)
+
+
+def _read_directions(path: Path | None) -> tuple[tuple[float, ...], ...] | None:
+    if path is None:
+        return None
+    import numpy as np
+
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"--directions-file {str(path)!r} is not a readable .npy array ({error}).") from error
+    if matrix.ndim != 2:
+        raise InvalidInputError(
+            f"--directions-file holds an array of shape {matrix.shape}; it must have shape (features, directions)."
+        )
+    return tuple(tuple(float(value) for value in column) for column in matrix.T)

@@ -1,0 +1,69 @@
+"""What people see: tables, human units and errors; results go to stdout, everything else to stderr."""
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON object on stdout."""
+    sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
+
+
+def show_error(message: str) -> None:
+    """Print an error as one paragraph."""
+    errors.print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=not errors.is_terminal)
+
+
+def human_bytes(size: float) -> str:
+    """Return a size such as "4.2 MiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def human_seconds(seconds: float) -> str:
+    """Return a duration such as "0.12 s", "3 min" or "2 days"."""
+    for limit, divisor, unit in ((100, 1, "s"), (6000, 60, "min"), (48 * 3600, 3600, "h")):
+        if seconds < limit:
+            value = seconds / divisor
+            return f"{value:.2f} {unit}" if value < 10 and unit == "s" else f"{value:.0f} {unit}"
+    return f"{seconds / 86400:.0f} days"
+
+
+def human_params(params: dict[str, Any]) -> str:
+    """Return parameters in one line; what is not set, or means nothing without something else, is left out."""
+    shown = []
+    for name, value in params.items():
+        if value is None or value is False or (name == "cap_seed" and params.get("cap") is None):
+            continue
+        if name == "partition_bytes":
+            name, value = "partition", human_bytes(value)
+        elif name == "direction_values":
+            name, value = "directions", "given"
+        shown.append(f"{name}={value}")
+    return " ".join(shown)
+
+
+def table(*columns: str, title: str | None = None, right: tuple[str, ...] = ()) -> Table:
+    """Return an empty table in the house style; columns in `right` are aligned for numbers."""
+    result = Table(
+        title=title, title_justify="left", box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)
+    )
+    for column in columns:
+        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return result
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 artifact", "2 artifacts"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

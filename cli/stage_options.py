@@ -1,0 +1,144 @@
+"""Options that several stage commands share, and how their results are shown."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leap.cli.output import console, human_bytes, human_params, human_seconds, plural, print_json, table
+from leap.cli.settings import Settings
+from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.options import validated
+from leap.pipeline.stages.result import StageResult
+from leap.store.errors import InvalidInputError
+
+READING = "How the dataset is read"
+
+Dataset = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="A name that [bold]leap datasets[/] lists, or the path of your own data."),
+]
+Features = Annotated[
+    str,
+    typer.Option(
+        help="What nodes get where the data has no features: degree, constant or rwpe.", rich_help_panel=READING
+    ),
+]
+DropEmpty = Annotated[
+    bool,
+    typer.Option("--drop-empty", help="Leave out graphs without nodes, with their labels.", rich_help_panel=READING),
+]
+PartitionMb = Annotated[float, typer.Option(metavar="MIB", help="Target size of a partition.", rich_help_panel=READING)]
+NodeAttribute = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Own data: node attribute or column to use as a feature; repeat for more.",
+        rich_help_panel=READING,
+    ),
+]
+GraphLabel = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Own data: graph attribute or column with the label.", rich_help_panel=READING),
+]
+NodeLabel = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Own data: node attribute or column with the label.", rich_help_panel=READING),
+]
+BudgetGb = Annotated[
+    float, typer.Option(metavar="GIB", help="Refuse if neighbourhoods are estimated to take more than this.")
+]
+Cap = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first."),
+]
+CapSeed = Annotated[int, typer.Option(metavar="SEED", help="Seed of that sample.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Also write the keys, without timings, to this JSON file; DVC's stages use it as their output.",
+    ),
+]
+
+
+def ingest_options(
+    features: str,
+    drop_empty: bool,
+    partition_mb: float,
+    node_attribute: list[str] | None,
+    graph_label: str | None,
+    node_label: str | None,
+) -> IngestOptions:
+    """Validate the reading options of a command."""
+    return validated(
+        IngestOptions,
+        features=features,
+        drop_empty=drop_empty,
+        partition_mb=partition_mb,
+        node_attributes=tuple(node_attribute) if node_attribute else None,
+        graph_label=graph_label,
+        node_label=node_label,
+    )
+
+
+def show_result(result: StageResult, settings: Settings, out: Path | None) -> None:
+    """Print what a stage did, and write its manifest if asked to."""
+    if out is not None:
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(result.manifest(), indent=1, sort_keys=True) + "\n")
+        except OSError as error:
+            raise InvalidInputError(f"cannot write --out {str(out)!r}: {error.strerror}. Give another path.") from error
+    if settings.json:
+        print_json(result.as_json())
+        return
+    if settings.quiet:
+        return
+    shown = table(
+        "artifact", "parameters", "key", "", "partitions", "size", "time", right=("partitions", "size", "time")
+    )
+    for report in result.artifacts:
+        state = (
+            "[green]cached[/]"
+            if report.cached
+            else f"[yellow]made[/] ({report.resumed} kept)"
+            if report.resumed
+            else "[yellow]made[/]"
+        )
+        if report.view:
+            state = "[green]cached[/] (view)"
+        shown.add_row(
+            report.kind,
+            human_params(report.params),
+            report.key[:12],
+            state,
+            str(report.partitions),
+            human_bytes(report.bytes),
+            human_seconds(report.seconds),
+        )
+    console.print(f"[bold]{result.dataset}[/]: {_dataset_line(result)}")
+    console.print(shown)
+
+
+def _dataset_line(result: StageResult) -> str:
+    summary = result["dataset"].summary
+    nature = "categorical features" if summary["categorical"] else "features"
+    parts = [
+        plural(summary["graphs"], "graph"),
+        plural(summary["nodes"], "node"),
+        plural(summary["edges"], "edge"),
+        f"{summary['features']} {nature} ({summary['feature_source']})",
+    ]
+    for name, text in (
+        ("empty_graphs", "empty"),
+        ("self_loops_dropped", "self-loops dropped"),
+        ("duplicate_edges_merged", "repeated edges merged"),
+    ):
+        if summary.get(name):
+            parts.append(f"{summary[name]:,} {text}")
+    if summary.get("classes"):
+        parts.append(f"{len(summary['classes'])} classes")
+    return ", ".join(parts)

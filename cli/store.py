@@ -1,0 +1,333 @@
+"""`leap store`: look at artifacts, explain misses, verify, name and clean up."""
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leap.cli.output import console, errors, human_bytes, human_params, human_seconds, plural, print_json, table
+from leap.cli.settings import Settings, with_settings
+from leap.store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from leap.store import Artifact, Store
+
+app = typer.Typer(no_args_is_help=True, help="Look at stored artifacts, explain misses, verify, name and clean up.")
+
+Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys, their first characters, or tags.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be removed.")]
+
+
+def _row(
+    store: "Store", artifact: "Artifact", tags: dict[str, str], runs: dict[str, set[str]], pins: set[str]
+) -> dict[str, Any]:
+    usage = store.usage(artifact.key)
+    return {
+        "kind": artifact.kind,
+        "dataset": artifact.manifest.dataset,
+        "params": artifact.params,
+        "key": artifact.key,
+        "bytes": artifact.manifest.size,
+        "partitions": len(artifact.partitions),
+        "created": usage.created,
+        "last_used": usage.last_used,
+        "uses": usage.uses,
+        "seconds": usage.seconds,
+        "tags": sorted(tag for tag, key in tags.items() if key == artifact.key),
+        "pinned": artifact.key in pins,
+        "runs": sorted(run for run, keys in runs.items() if artifact.key in keys),
+    }
+
+
+def _rows(store: "Store", artifacts: "list[Artifact]") -> list[dict[str, Any]]:
+    references = store.references
+    tags, runs, pins = references.tags(), references.runs(), references.pins()
+    return [_row(store, artifact, tags, runs, pins) for artifact in artifacts]
+
+
+def _age(since: float) -> str:
+    return human_seconds(max(0.0, time.time() - since)) if since else "unknown"
+
+
+@app.command("ls")
+@with_settings
+def list_artifacts(
+    settings: Settings,
+    kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only this dataset.")] = None,
+) -> None:
+    """List the artifacts: kind, dataset, parameters, size, age, uses, and which runs used them."""
+    store = settings.open_store()
+    rows = _rows(store, store.list(kind, dataset))
+    unfinished = store.unfinished()
+    if settings.json:
+        print_json({"store": store.url, "artifacts": rows, "unfinished": unfinished})
+        return
+    shown = table(
+        "kind", "dataset", "parameters", "key", "size", "age", "uses", "used by", right=("size", "age", "uses")
+    )
+    for row in rows:
+        names = [*(f"tag {tag}" for tag in row["tags"]), *(["pinned"] if row["pinned"] else []), *row["runs"]]
+        shown.add_row(
+            row["kind"],
+            row["dataset"],
+            human_params(row["params"]),
+            row["key"][:12],
+            human_bytes(row["bytes"]),
+            _age(row["created"]),
+            str(row["uses"]),
+            ", ".join(names),
+        )
+    if rows:
+        console.print(shown)
+    console.print(
+        f"[dim]{plural(len(rows), 'artifact')}, {human_bytes(sum(row['bytes'] for row in rows))} in {store.url}[/]"
+    )
+    if unfinished:
+        console.print(
+            f"[dim]{plural(len(unfinished), 'artifact')} unfinished; the next request for one continues it.[/]"
+        )
+
+
+@app.command("show")
+@with_settings
+def show(settings: Settings, key: Annotated[str, typer.Argument(help="Key, its first characters, or a tag.")]) -> None:
+    """Show one artifact: its manifest, arrays, tables and lineage."""
+    store = settings.open_store()
+    artifact = store.get(key)
+    manifest = artifact.manifest
+    row = _rows(store, [artifact])[0]
+    if settings.json:
+        print_json(row | {"manifest": manifest.model_dump(by_alias=True), "path": artifact.path})
+        return
+    facts = table("", "")
+    facts.add_row("kind", manifest.kind)
+    facts.add_row("dataset", manifest.dataset)
+    facts.add_row("key", manifest.key)
+    facts.add_row("path", artifact.path)
+    facts.add_row("parameters", human_params(manifest.params))
+    facts.add_row("made from", ", ".join(f"{role} {key[:12]}" for role, key in manifest.inputs.items()) or "raw data")
+    facts.add_row("size", f"{human_bytes(manifest.size)} in {plural(len(manifest.files), 'file')}")
+    facts.add_row("partitions", str(len(manifest.partitions)))
+    facts.add_row("arrays", ", ".join(artifact.array_names()))
+    facts.add_row("tables", ", ".join(name for name in manifest.files if name.endswith(".parquet")))
+    for name, value in manifest.summary.items():
+        facts.add_row(name.replace("_", " "), _short(value))
+    facts.add_row("made", f"{_age(row['created'])} ago in {human_seconds(row['seconds'])}")
+    facts.add_row("uses", f"{row['uses']}, last {_age(row['last_used'])} ago")
+    facts.add_row("tags", ", ".join(row["tags"]) + (" (pinned)" if row["pinned"] else ""))
+    facts.add_row("used by runs", ", ".join(row["runs"]))
+    facts.add_row("versions", human_params(manifest.provenance.get("versions", {})))
+    console.print(facts)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = str(value)
+    return text if len(text) <= 100 else text[:97] + "…"
+
+
+@app.command("why")
+@with_settings
+def why(
+    settings: Settings,
+    kind: Annotated[str, typer.Argument(help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
+    dataset: Annotated[str, typer.Argument(help="Name or path of the dataset.")],
+    parameters: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Parameters that differ from the defaults.")
+    ] = None,
+) -> None:
+    """Explain whether a request is cached: the nearest stored artifact and the parameters that differ.
+
+    [dim]leap store why rwpe triads dim=12[/]
+    """
+    from leap.pipeline.stages.why import why as run
+
+    answer = run(kind, dataset, _parse(parameters or []), context=settings.context())
+    if settings.json:
+        print_json(answer.as_json())
+        return
+    nearest = answer.explanation.nearest
+    if answer.hit is not None:
+        console.print(
+            f"[green]Cached:[/] {kind} of {dataset} is {answer.hit.key[:12]}"
+            + (" (as a view)." if answer.is_view else ".")
+        )
+        return
+    if nearest is None:
+        console.print(f"[yellow]Not cached:[/] the store at {settings.open_store().url} has no {kind} at all.")
+        return
+    console.print(
+        f"[yellow]Not cached.[/] The nearest is {kind} {nearest.key[:12]} of {nearest.manifest.dataset}; it differs in"
+    )
+    shown = table("what", "asked", "stored")
+    for name, (asked, stored) in answer.explanation.differences.items():
+        shown.add_row(name, str(asked), str(stored))
+    console.print(shown)
+
+
+def _parse(parameters: list[str]) -> dict[str, Any]:
+    import json
+
+    parsed: dict[str, Any] = {}
+    for entry in parameters:
+        name, separator, text = entry.partition("=")
+        if not separator:
+            raise InvalidInputError(f"{entry!r} is not NAME=VALUE. Write, for example, dim=10.")
+        try:
+            parsed[name.replace("-", "_")] = json.loads(text)
+        except ValueError:
+            parsed[name.replace("-", "_")] = text
+    return parsed
+
+
+@app.command("verify")
+@with_settings
+def verify(
+    settings: Settings,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Default: everything.")] = None,
+) -> None:
+    """Read every byte and name whatever differs from what was published; exit code 1 if anything does."""
+    store = settings.open_store()
+    chosen = [store.resolve(key) for key in keys] if keys else store.keys()
+    from leap.cli.bars import Bars
+
+    with Bars(quiet=bool(settings.quiet)).task("verifying", len(chosen)) as advance:
+        problems = store.verify(chosen, lambda done, total: advance(1))
+    if settings.json:
+        found = [{"key": problem.key, "problem": problem.message} for problem in problems]
+        print_json({"store": store.url, "artifacts": len(chosen), "problems": found})
+    else:
+        for problem in problems:
+            errors.print(f"[red]{problem.key[:12]}[/]  {problem.message}")
+        damaged = len({problem.key for problem in problems})
+        console.print(
+            f"[green]{plural(len(chosen), 'artifact')} verified, all sound.[/]"
+            if not problems
+            else f"[red]{damaged} of {plural(len(chosen), 'artifact')} damaged;[/] the next request rebuilds."
+        )
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command("tag")
+@with_settings
+def tag(
+    settings: Settings,
+    key: Annotated[str, typer.Argument(help="Key, its first characters, or a tag.")],
+    name: Annotated[
+        str | None, typer.Argument(help="The tag to set; without it, only --pin or --unpin is done.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the tag given as KEY.")] = False,
+    pin: Annotated[
+        bool | None, typer.Option("--pin/--unpin", help="Keep the artifact whatever gc does, or stop that.")
+    ] = None,
+) -> None:
+    """Give an artifact a name, or pin it."""
+    store = settings.open_store()
+    if delete:
+        store.references.untag(key)
+        console.print(f"Removed tag {key}.")
+        return
+    if name is None and pin is None:
+        raise InvalidInputError("nothing to do. Give a NAME for the tag, --pin, --unpin or --delete.")
+    artifact = store.get(key)
+    if name is not None:
+        store.references.tag(name, artifact.key)
+    if pin is not None:
+        store.references.pin(artifact.key, pinned=pin)
+    if settings.json:
+        print_json(_rows(store, [artifact])[0])
+        return
+    done = [f"tagged {name}"] if name is not None else []
+    done += [] if pin is None else ["pinned" if pin else "unpinned"]
+    console.print(f"{artifact.kind} {artifact.key[:12]} is {' and '.join(done)}.")
+
+
+@app.command("gc")
+@with_settings
+def collect(
+    settings: Settings,
+    keep_days: Annotated[float, typer.Option(metavar="DAYS", help="Keep what was used in the last DAYS days.")] = 14.0,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove artifacts that nothing refers to: not tagged, pinned, used by a run or stage, nor used lately."""
+    from leap.store.collect import plan_collection, remove, stale_builds
+
+    store = settings.open_store()
+    verdicts = plan_collection(store, keep_days)
+    going = [verdict for verdict in verdicts if not verdict.keep]
+    stale = stale_builds(store, keep_days)
+    if not dry_run:
+        remove(store, [verdict.artifact.key for verdict in going] + stale)
+    size = sum(verdict.artifact.manifest.size for verdict in going)
+    if settings.json:
+        rows = [
+            {
+                "key": v.artifact.key,
+                "kind": v.artifact.kind,
+                "dataset": v.artifact.manifest.dataset,
+                "keep": v.keep,
+                "reason": v.reason,
+            }
+            for v in verdicts
+        ]
+        print_json({"dry_run": dry_run, "bytes": size, "artifacts": rows, "unfinished": stale})
+        return
+    shown = table("", "kind", "dataset", "parameters", "key", "size", "reason", right=("size",))
+    for verdict in verdicts:
+        artifact = verdict.artifact
+        shown.add_row(
+            "[green]keep[/]" if verdict.keep else "[red]drop[/]",
+            artifact.kind,
+            artifact.manifest.dataset,
+            human_params(artifact.params),
+            artifact.key[:12],
+            human_bytes(artifact.manifest.size),
+            verdict.reason,
+        )
+    if verdicts:
+        console.print(shown)
+    _say_removed(len(going), size, dry_run)
+    if stale:
+        console.print(f"{plural(len(stale), 'unfinished artifact')} {'would go' if dry_run else 'removed'} too.")
+
+
+def _say_removed(count: int, size: float, dry_run: bool) -> None:
+    verb = "would be removed" if dry_run else "removed"
+    console.print(f"{plural(count, 'artifact')}, {human_bytes(size)}, {verb}.")
+
+
+@app.command("rm")
+@with_settings
+def remove_artifacts(
+    settings: Settings,
+    keys: Keys,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also remove what was made from them.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove artifacts by key or tag."""
+    from leap.store.collect import plan_removal, remove
+
+    store = settings.open_store()
+    artifacts = plan_removal(store, keys, cascade=cascade)
+    if not dry_run:
+        remove(store, [artifact.key for artifact in artifacts])
+    size = sum(artifact.manifest.size for artifact in artifacts)
+    if settings.json:
+        print_json({"dry_run": dry_run, "bytes": size, "keys": [artifact.key for artifact in artifacts]})
+        return
+    shown = table("kind", "dataset", "parameters", "key", "size", right=("size",))
+    for artifact in artifacts:
+        shown.add_row(
+            artifact.kind,
+            artifact.manifest.dataset,
+            human_params(artifact.params),
+            artifact.key[:12],
+            human_bytes(artifact.manifest.size),
+        )
+    console.print(shown)
+    _say_removed(len(artifacts), size, dry_run)

@@ -1,0 +1,138 @@
+"""Run partition tasks: in this process when there is little to do, else on a Dask cluster."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from leap.store.errors import InvalidInputError, LeapError, WorkFailedError
+
+TINY_SECONDS = 4.0  # starting a cluster costs about this much
+
+
+@dataclass(frozen=True)
+class Workforce:
+    """Who does the work.
+
+    Attributes
+    ----------
+    workers : processes of a local cluster; 0 keeps everything in this process; None decides by the amount of work.
+    scheduler : address of a running Dask scheduler, such as "tcp://host:8786", which then is used for all work.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 0:
+            raise InvalidInputError(f"--workers is {self.workers}. Give 0 (no cluster) or more processes.")
+
+
+class Runner(Protocol):
+    """Something that runs a function over many arguments."""
+
+    workers: int
+
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: Callable[[Any], None]
+    ) -> None:
+        """Call `function(*args)` for each entry, in any order; `on_done` receives each result as it comes."""
+
+
+class InlineRunner:
+    """Runs tasks one after the other in this process."""
+
+    workers = 1
+
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: Callable[[Any], None]
+    ) -> None:
+        """Call `function(*args)` for each entry in order."""
+        for args in arguments:
+            on_done(function(*args))
+
+
+class DaskRunner:
+    """Runs tasks on a Dask cluster; a worker that dies is replaced and its task given to another."""
+
+    def __init__(self, client: Any, workers: int) -> None:
+        self._client = client
+        self.workers = workers
+
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: Callable[[Any], None]
+    ) -> None:
+        """Submit everything, hand over results as they come, and stop all at the first failure."""
+        from distributed import KilledWorker, as_completed
+
+        futures = [self._client.submit(function, *args, pure=False) for args in arguments]
+        try:
+            for future in as_completed(futures):
+                on_done(future.result())
+        except KilledWorker as error:
+            raise WorkFailedError(
+                f"a task killed its worker several times ({error}); most often memory ran out. Use fewer --workers, "
+                "or ingest with a smaller --partition-mb."
+            ) from error
+        except LeapError:
+            raise
+        finally:
+            self._client.cancel(futures, force=True)
+
+
+@contextlib.contextmanager
+def employ(workforce: Workforce, tasks: int, seconds: float) -> Iterator[Runner]:
+    """Provide a runner fit for the work.
+
+    Parameters
+    ----------
+    tasks : number of tasks.
+    seconds : rough single-process estimate of all of them together.
+    """
+    if workforce.scheduler is not None:
+        with _connected(workforce.scheduler) as runner:
+            yield runner
+        return
+    is_tiny = tasks < 2 or seconds < TINY_SECONDS
+    wanted = workforce.workers if workforce.workers is not None else 0 if is_tiny else (os.cpu_count() or 1)
+    if wanted == 0 or tasks == 0:
+        yield InlineRunner()
+        return
+    with _local(min(wanted, tasks)) as runner:
+        yield runner
+
+
+@contextlib.contextmanager
+def _connected(address: str) -> Iterator[DaskRunner]:
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InvalidInputError(
+            f"no Dask scheduler answers at {address!r} ({type(error).__name__}). Start one with 'dask scheduler' and "
+            "'dask worker ADDRESS', or leave --scheduler out."
+        ) from error
+    with client:
+        yield DaskRunner(client, max(1, len(client.scheduler_info()["workers"])))
+
+
+@contextlib.contextmanager
+def _local(workers: int) -> Iterator[DaskRunner]:
+    import logging
+
+    from distributed import Client, LocalCluster
+
+    # One thread a process: the kernels are single-threaded, and so is BLAS inside a worker.
+    with (
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield DaskRunner(client, workers)

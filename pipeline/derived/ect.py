@@ -1,0 +1,199 @@
+"""Static Euler characteristic transforms of every neighbourhood: the DECT of LEAP-F and the exact ℓ-ECT."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from leap.pipeline.derived.neighborhoods import NeighborhoodsRecipe
+from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
+from leap.store import Artifact, Neighborhoods, Partition
+from leap.store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from leap.pipeline.reader import GraphReader
+
+CELLS_A_SECOND = 5e6
+
+
+class TransformRecipe(Recipe):
+    """What both transforms share: neighbourhoods, directions and thresholds.
+
+    Directions are unit vectors, `directions` of them drawn with `direction_seed`, or exactly those of
+    `direction_values` (a list of vectors, one for each direction, scaled to length one).
+    """
+
+    hops: int = Field(default=1, ge=1, le=32)
+    cap: int | None = Field(default=None, ge=2)
+    cap_seed: int = Field(default=0, ge=0)
+    directions: int = Field(default=16, ge=1, le=4096)
+    direction_seed: int | None = Field(default=0, ge=0)
+    direction_values: tuple[tuple[float, ...], ...] | None = None
+    thresholds: int = Field(default=16, ge=1, le=4096)
+    radius: float = Field(default=1.1, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _values_replace_the_seed(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        if values.get("cap") is None:
+            values.pop("cap_seed", None)
+        if values.get("direction_values") is not None:
+            values["direction_seed"] = None
+            values["directions"] = len(values["direction_values"])
+        return values
+
+    def requires(self) -> list[Recipe]:
+        """Return the neighbourhoods that are transformed."""
+        return [NeighborhoodsRecipe(hops=self.hops, cap=self.cap, cap_seed=self.cap_seed)]
+
+    def check(self, dataset: Artifact) -> None:
+        """Refuse categorical features and directions of another dimension."""
+        summary = dataset.manifest.summary
+        if summary["categorical"]:
+            raise InvalidInputError(
+                f"the features of {dataset.manifest.dataset!r} are categorical, and {self.kind} needs coordinates. "
+                "Their embedding is learned in training; encode with rwpe or lape instead."
+            )
+        if self.direction_values is not None:
+            widths = {len(vector) for vector in self.direction_values}
+            if widths != {summary["features"]}:
+                raise InvalidInputError(
+                    f"directions have {sorted(widths)} coordinates, and the features of "
+                    f"{dataset.manifest.dataset!r} have {summary['features']}. Give vectors of that length."
+                )
+
+    def direction_matrix(self, dim: int) -> "NDArray[np.float64]":
+        """Return the directions as unit columns (dim, directions)."""
+        import numpy as np
+
+        from leap.models.directions import random_directions
+
+        if self.direction_values is None:
+            return random_directions(dim, self.directions, self.direction_seed or 0)
+        matrix = np.array(self.direction_values, dtype=np.float64).T
+        length = np.linalg.norm(matrix, axis=0)
+        if not np.all(np.isfinite(length)) or np.any(length == 0):
+            raise InvalidInputError("a direction has length zero or is not finite. Give vectors that point somewhere.")
+        return matrix / length
+
+    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+        """Cut by the size of the result and the neighbourhoods' share of the work."""
+        import numpy as np
+
+        from leap.pipeline.partition import cumulative, plan_partitions
+        from leap.pipeline.reader import all_node_ptr
+
+        cell = 4.0 * self.directions * self.thresholds
+        nodes = reader.dataset.partitions[-1].node_hi
+        partitions = plan_partitions(
+            all_node_ptr(reader),
+            cumulative(np.full(nodes, cell)),
+            partition_target(reader.dataset),
+            reader.dataset.partitions,
+        )
+        summary = inputs["neighborhoods"].manifest.summary
+        work = (summary["memberships"] + summary["edges"]) * self.directions + nodes * cell / 4
+        return Plan(partitions, work / CELLS_A_SECOND / 8, cell * nodes)
+
+    def _operands(
+        self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
+    ) -> "tuple[NDArray[Any], Neighborhoods, NDArray[Any], NDArray[Any]]":
+        """Return member features, neighbourhoods over them, means and scales of the partition's nodes."""
+        import numpy as np
+
+        hoods, mean, scale = [], [], []
+        for part in neighborhoods.partitions:
+            lo, hi = max(part.node_lo, partition.node_lo), min(part.node_hi, partition.node_hi)
+            if lo < hi:
+                arrays = neighborhoods.read(part.index, ["mean", "scale"])
+                rows = slice(lo - part.node_lo, hi - part.node_lo)
+                hoods.append(neighborhoods.neighborhoods(part.index).select(rows.start, rows.stop))
+                mean.append(arrays["mean"][rows])
+                scale.append(arrays["scale"][rows])
+        if not hoods:
+            empty = neighborhoods.neighborhoods(0).select(0, 0)
+            width = reader.dataset.manifest.summary["features"]
+            return np.zeros((0, width), np.float32), empty, np.zeros((0, width), np.float32), np.zeros(0, np.float32)
+        joined = hoods[0] if len(hoods) == 1 else Neighborhoods.concat(hoods)
+        ids = np.unique(joined.nodes)
+        local = Neighborhoods(
+            node_ptr=joined.node_ptr,
+            nodes=np.searchsorted(ids, joined.nodes).astype(joined.nodes.dtype),
+            edge_ptr=joined.edge_ptr,
+            edges=np.searchsorted(ids, joined.edges).astype(joined.edges.dtype),
+            hops=self.hops,
+        )
+        return reader.features(ids.astype(np.int64)), local, np.concatenate(mean), np.concatenate(scale)
+
+
+class DectRecipe(TransformRecipe):
+    """The differentiable transform with fixed directions, as LEAP-F uses it (paper, section 3.1)."""
+
+    kind: ClassVar[str] = "dect"
+    algorithm: ClassVar[int] = 1
+
+    scale: float = Field(default=128.0, gt=0)
+    edge_weight: float = Field(default=1.0, ge=0)
+
+    def compute(
+        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Transform the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
+        from leap.models.directions import threshold_grid
+        from leap.models.ect import dect_forward
+
+        x, hoods, mean, scale = self._operands(reader, partition, inputs["neighborhoods"])
+        encoding = dect_forward(
+            x,
+            hoods.node_ptr,
+            hoods.nodes,
+            hoods.edge_ptr,
+            hoods.edges,
+            mean,
+            scale,
+            self.direction_matrix(x.shape[1]),
+            threshold_grid(self.thresholds, self.radius),
+            self.scale,
+            self.edge_weight,
+        )
+        return {"encoding": encoding}, {"nodes": partition.num_nodes}
+
+
+class LectRecipe(TransformRecipe):
+    """The exact transform of the earlier work, by counting (paper, section 2.3).
+
+    `complex="edges"` subtracts the edges, `complex="points"` counts nodes only, as that work did.
+    """
+
+    kind: ClassVar[str] = "lect"
+    algorithm: ClassVar[int] = 1
+
+    complex: Literal["points", "edges"] = "points"
+
+    def compute(
+        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Count in the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
+        from leap.models.directions import threshold_grid
+        from leap.models.ect import ect_forward
+
+        x, hoods, mean, scale = self._operands(reader, partition, inputs["neighborhoods"])
+        encoding = ect_forward(
+            x,
+            hoods.node_ptr,
+            hoods.nodes,
+            hoods.edge_ptr,
+            hoods.edges,
+            mean,
+            scale,
+            self.direction_matrix(x.shape[1]),
+            threshold_grid(self.thresholds, self.radius),
+            complex=self.complex,
+        )
+        return {"encoding": encoding}, {"nodes": partition.num_nodes}

@@ -1,0 +1,112 @@
+"""m-hop neighbourhood indices of every node and, for real-valued features, each neighbourhood's mean and scale."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
+from leap.store import Artifact, Partition
+
+if TYPE_CHECKING:
+    from leap.pipeline.reader import GraphReader, LocalGraph
+
+MEMBERS_A_SECOND = 2e7
+
+
+class NeighborhoodsRecipe(Recipe):
+    """Neighbourhoods of `hops` hops, each with at most `cap` nodes if that is given.
+
+    A capped neighbourhood keeps its centre and nearer hops first, and samples the hop that overflows with a
+    generator that depends on `cap_seed` and the node alone.
+    """
+
+    kind: ClassVar[str] = "neighborhoods"
+    algorithm: ClassVar[int] = 1
+
+    hops: int = Field(ge=1, le=32)
+    cap: int | None = Field(default=None, ge=2)
+    cap_seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _seed_without_cap_means_nothing(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("cap") is None:
+            return {name: value for name, value in values.items() if name != "cap_seed"}
+        return values
+
+    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+        """Refine the dataset's partitions by the estimated size of the neighbourhoods."""
+        import numpy as np
+
+        from leap.pipeline.estimate import estimate
+        from leap.pipeline.partition import cumulative, plan_partitions
+        from leap.pipeline.reader import all_node_ptr, degrees
+
+        expected = estimate(reader, self.hops, self.cap, self.cap_seed)
+        degree = degrees(reader)
+        weight = np.minimum(degree + 1, self.cap or np.iinfo(np.int64).max).astype(np.float64)
+        weight *= expected.index_bytes / max(1.0, float(weight.sum()))
+        weight += _statistics_bytes(reader.dataset)
+        partitions = plan_partitions(
+            all_node_ptr(reader), cumulative(weight), partition_target(reader.dataset), reader.dataset.partitions
+        )
+        width = reader.dataset.manifest.summary["features"]
+        work = expected.members * (1 + width / 8) + expected.edges
+        return Plan(partitions, work / MEMBERS_A_SECOND, float(weight.sum()), expected.as_facts())
+
+    def compute(
+        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+    ) -> tuple[Arrays, dict[str, Any]]:
+        """Extract the partition's neighbourhoods with dataset-wide ids."""
+        import numpy as np
+
+        from leap.pipeline.kernels.khop import khop_arrays
+
+        local = reader.around(partition.node_lo, partition.node_hi, self.hops)
+        node_ptr, nodes, edge_ptr, edges = khop_arrays(
+            local.indptr,
+            local.indices,
+            self.hops,
+            sources=local.sources,
+            cap=self.cap or 0,
+            seed=self.cap_seed,
+            global_ids=local.ids,
+        )
+        sizes = np.diff(node_ptr)
+        statistics: dict[str, Any] = {
+            "memberships": len(nodes),
+            "edges": edges.shape[1],
+            "max_members": int(sizes.max(initial=0)),
+            "max_edges": int(np.diff(edge_ptr).max(initial=0)),
+        }
+        arrays = {"node_ptr": node_ptr, "edge_ptr": edge_ptr}
+        if not reader.dataset.manifest.summary["categorical"]:
+            mean, scale = _mean_and_scale(reader, local, node_ptr, nodes)
+            arrays |= {"mean": mean, "scale": scale}
+            statistics["constant"] = int((scale == 0).sum())
+            statistics["max_scale"] = float(scale.max(initial=0.0))
+        ids = local.ids.astype(nodes.dtype)
+        is_shifted = len(ids) > 0 and not (ids[0] == 0 and ids[-1] == len(ids) - 1)
+        arrays |= {"nodes": ids[nodes], "edges": ids[edges]} if is_shifted else {"nodes": nodes, "edges": edges}
+        return arrays, statistics
+
+
+def _mean_and_scale(reader: "GraphReader", local: "LocalGraph", node_ptr: Any, nodes: Any) -> tuple[Any, Any]:
+    """Read only the rows that are members: a piece of a cut graph may be much larger than what is asked for."""
+    import numpy as np
+
+    from leap.pipeline.kernels.stats import mean_and_scale
+
+    if len(local.ids) <= 2 * len(local.sources):
+        return mean_and_scale(reader.features(local.ids), node_ptr, nodes)
+    is_member = np.zeros(len(local.ids), dtype=bool)
+    is_member[nodes] = True
+    position = (np.cumsum(is_member) - 1).astype(nodes.dtype)
+    return mean_and_scale(reader.features(local.ids[is_member]), node_ptr, position[nodes])
+
+
+def _statistics_bytes(dataset: Artifact) -> float:
+    """Bytes a node of pointers, mean and scale."""
+    summary = dataset.manifest.summary
+    return 16.0 + (0 if summary["categorical"] else 4.0 * summary["features"] + 4.0)

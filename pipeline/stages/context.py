@@ -1,0 +1,29 @@
+"""What every stage is given: the store, where raw files are, who works and who is told."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leap.pipeline.cluster import Workforce
+from leap.pipeline.progress import Reporter, Silence
+from leap.store import Store
+
+
+def data_folder(given: Path | None = None) -> Path:
+    """Return where raw files are looked for: what was given, else `LEAP_DATA`, else `data`."""
+    return given or Path(os.environ.get("LEAP_DATA") or "data")
+
+
+@dataclass(frozen=True)
+class Context:
+    """Surroundings of a stage; nothing in it changes a result.
+
+    Attributes
+    ----------
+    data : folder where raw files are looked for before any download (default: `LEAP_DATA`, then `data`).
+    """
+
+    store: Store = field(default_factory=Store.open)
+    data: Path = field(default_factory=data_folder)
+    workforce: Workforce = field(default_factory=Workforce)
+    reporter: Reporter = field(default_factory=Silence)

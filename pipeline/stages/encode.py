@@ -1,0 +1,84 @@
+"""The encode stage: RWPE, LaPE and, with fixed directions, the ℓ-ECT and the DECT; one artifact each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leap.pipeline.derived import ENCODINGS, RECIPES, Plan, Recipe
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
+from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
+from leap.pipeline.stages.materialize import materialize, retrying
+from leap.pipeline.stages.options import validated
+from leap.pipeline.stages.result import ArtifactReport, StageResult
+from leap.store.errors import InvalidInputError
+
+
+def encode(
+    dataset: str,
+    encodings: str | Sequence[str] = ("rwpe", "lape"),
+    *,
+    params: Mapping[str, Any] | None = None,
+    budget_gb: float = DEFAULT_BUDGET_GB,
+    ingest_options: IngestOptions | None = None,
+    context: Context | None = None,
+) -> StageResult:
+    """Compute encodings of every node of a dataset, ingesting and extracting first if needed.
+
+    Parameters
+    ----------
+    dataset : name or path, as for `ingest`.
+    encodings : any of "rwpe", "lape", "lect", "dect".
+    params : parameters such as {"dim": 10, "drop": "one", "directions": 16}; each encoding takes those it has, and
+        one that no chosen encoding has is an error.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.pipeline import Context, encode
+    >>> from leap.store import Store
+    >>> context = Context(store=Store.open(tempfile.mkdtemp()))
+    >>> result = encode("letters-low", ["rwpe", "lape"], params={"dim": 10}, context=context)
+    >>> context.store.find("rwpe", "letters-low", dim=5).load("encoding").shape[1]
+    5
+    """
+    context = context or Context()
+    recipes = encoding_recipes([encodings] if isinstance(encodings, str) else encodings, params or {})
+
+    def attempt() -> list[ArtifactReport]:
+        report, artifact = ingest_artifact(dataset, ingest_options or IngestOptions(), context)
+
+        def approve(plan: Plan) -> None:
+            from leap.pipeline.estimate import refuse_explosion
+
+            if "estimated_memberships" in plan.facts:
+                refuse_explosion(artifact.manifest.dataset, 0, plan.facts, plan.bytes, budget_gb * 2**30)
+
+        return [report] + [materialize(context, artifact, recipe, approve)[0] for recipe in recipes]
+
+    return StageResult("encode", dataset, retrying(context.store, attempt))
+
+
+def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> list[Recipe]:
+    """Return the recipe of each encoding with the parameters that it has.
+
+    Raises
+    ------
+    InvalidInputError
+        For an unknown encoding, a parameter that none of them has, or a value out of range.
+    """
+    chosen = list(dict.fromkeys(encodings))
+    for name in chosen:
+        if name not in ENCODINGS:
+            raise InvalidInputError(f"no encoding {name!r}. Choose from {', '.join(ENCODINGS)}.")
+    if not chosen:
+        raise InvalidInputError(f"no encoding was given. Choose from {', '.join(ENCODINGS)}.")
+    known = {field for name in chosen for field in RECIPES[name].model_fields}
+    for name in params:
+        if name not in known:
+            raise InvalidInputError(
+                f"{name!r} is not a parameter of {' or '.join(chosen)}. Those have {', '.join(sorted(known))}."
+            )
+    return [
+        validated(RECIPES[name], **{field: params[field] for field in RECIPES[name].model_fields if field in params})
+        for name in chosen
+    ]

@@ -1,0 +1,206 @@
+"""The ingest stage: raw files or a generator → canonical graphs, their tables and folds in the store."""
+
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leap.pipeline.datasets import Source, SourceOptions, resolve
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.executor import OnDemandExecutor
+from leap.pipeline.stages.materialize import retrying
+from leap.pipeline.stages.provenance import versions
+from leap.pipeline.stages.result import ArtifactReport, StageResult
+from leap.store import Artifact, Build, Manifest
+from leap.store.keys import dataset_key
+
+if TYPE_CHECKING:
+    from leap.pipeline.graphs import Graphs
+
+ALGORITHM = 1
+MIB = 2**20
+
+
+class IngestOptions(BaseModel):
+    """Choices that change what is stored.
+
+    Attributes
+    ----------
+    features : what nodes get where the data has no features.
+    drop_empty : leave out graphs without nodes, with their labels.
+    partition_mb : target size of a partition in MiB.
+    node_attributes, graph_label, node_label : what to read from own data, see `SourceOptions`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    features: Literal["degree", "constant", "rwpe"] = "degree"
+    drop_empty: bool = False
+    partition_mb: float = Field(default=8.0, gt=0)
+    node_attributes: tuple[str, ...] | None = None
+    graph_label: str | None = None
+    node_label: str | None = None
+
+    @property
+    def source_options(self) -> SourceOptions:
+        """The reader's part."""
+        return SourceOptions(self.node_attributes, self.graph_label, self.node_label)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The stage's own part, as it enters the key."""
+        return {
+            "features": self.features,
+            "drop_empty": self.drop_empty,
+            "partition_bytes": round(self.partition_mb * MIB),
+        }
+
+
+def ingest(
+    dataset: "str | Source", *, options: IngestOptions | None = None, context: Context | None = None
+) -> StageResult:
+    """Store a dataset in canonical form.
+
+    Parameters
+    ----------
+    dataset : a name that `leap datasets` lists, the path of own data, or a source made by `from_networkx` or
+        `from_pyg`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.pipeline import Context, ingest
+    >>> from leap.store import Store
+    >>> context = Context(store=Store.open(tempfile.mkdtemp()))
+    >>> result = ingest("letters-low", context=context)
+    >>> result["dataset"].summary["graphs"]
+    2250
+    """
+    context = context or Context()
+    options = options or IngestOptions()
+
+    def attempt() -> list[ArtifactReport]:
+        return [ingest_artifact(dataset, options, context)[0]]
+
+    reports = retrying(context.store, attempt)
+    return StageResult("ingest", _name(dataset), reports)
+
+
+def ingest_artifact(
+    dataset: "str | Source", options: IngestOptions, context: Context
+) -> tuple[ArtifactReport, Artifact]:
+    """Return the dataset's artifact, making it if the store has none for exactly this input."""
+    start = time.perf_counter()
+    source = dataset if isinstance(dataset, Source) else find_source(dataset, options, context)
+    fingerprint = source.fingerprint()
+    key = _key(source, fingerprint, options)
+    artifact = context.store.lookup(key)
+    if artifact is not None:
+        context.store.note_use(key)
+        return _report(artifact, True, time.perf_counter() - start), artifact
+
+    def say_waiting() -> None:
+        context.reporter.note(f"another process is ingesting {source.name}; waiting for it")
+
+    # Reading comes first: input that cannot be used leaves the store untouched.
+    graphs = _read(source, options, context)
+    with context.store.building(key, say_waiting) as build:
+        if build.published is not None:
+            return _report(build.published, True, time.perf_counter() - start), build.published
+        artifact = _write(build, source, fingerprint, options, graphs, context)
+    return _report(artifact, False, time.perf_counter() - start), artifact
+
+
+def dataset_request(dataset: str, options: IngestOptions, context: Context) -> tuple[str, str]:
+    """Return the reported name and the key of a dataset without reading it."""
+    source = find_source(dataset, options, context)
+    return source.name, _key(source, source.fingerprint(), options)
+
+
+def _key(source: Source, fingerprint: dict[str, Any], options: IngestOptions) -> str:
+    return dataset_key({"name": source.name, **fingerprint}, options.params, ALGORITHM)
+
+
+def find_source(dataset: str, options: IngestOptions, context: Context) -> Source:
+    """Return the source that a name or path means, downloading raw files if they are not there."""
+    with context.reporter.task(f"raw files of {dataset}", None) as advance:
+        shown = 0
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal shown
+            advance(done - shown)
+            shown = done
+
+        return resolve(dataset, data=context.data, options=options.source_options, on_progress=on_progress)
+
+
+def _read(source: Source, options: IngestOptions, context: Context) -> "Graphs":
+    from leap.pipeline.canonical import canonicalize
+
+    with context.reporter.task(f"reading {source.name}", None) as advance:
+        shown = 0
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal shown
+            advance(done - shown)
+            shown = done
+
+        raw = source.read(on_progress, OnDemandExecutor(context.workforce))
+    return canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
+
+
+def _write(
+    build: Build,
+    source: Source,
+    fingerprint: dict[str, Any],
+    options: IngestOptions,
+    graphs: "Graphs",
+    context: Context,
+) -> Artifact:
+    from leap.pipeline.stages.dataset_content import content_digest, dataset_tables, partition_arrays, plan_dataset
+
+    plan = plan_dataset(graphs, options.params["partition_bytes"])
+    with context.reporter.task(f"storing {source.name}", len(plan)) as advance:
+        finished = build.finished(plan)
+        for part in plan:
+            if part.index not in finished:
+                build.writer.write(part, partition_arrays(graphs, part), {"nodes": part.num_nodes})
+            advance(1)
+    content = content_digest(graphs, plan, options.params["partition_bytes"])
+    draft = Manifest(
+        kind="dataset",
+        key=build.key,
+        dataset=source.name,
+        params=options.params,
+        algorithm=ALGORITHM,
+        source=content,
+        content=content,
+        summary={
+            **graphs.summary,
+            "features": int(graphs.x.shape[1]),
+            "categorical": graphs.is_categorical,
+            "feature_source": graphs.feature_source,
+            "task": graphs.task,
+            "classes": graphs.classes,
+        },
+        provenance={"source": fingerprint, "versions": versions()},
+        partitions=plan,
+    )
+    return build.publish(draft, dataset_tables(graphs, plan))
+
+
+def _name(dataset: "str | Source") -> str:
+    return dataset.name if isinstance(dataset, Source) else dataset
+
+
+def _report(artifact: Artifact, cached: bool, seconds: float) -> ArtifactReport:
+    return ArtifactReport(
+        kind="dataset",
+        params=artifact.params,
+        key=artifact.key,
+        cached=cached,
+        seconds=seconds,
+        bytes=artifact.manifest.size,
+        partitions=len(artifact.partitions),
+        summary=artifact.manifest.summary,
+    )

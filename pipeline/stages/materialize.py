@@ -1,0 +1,164 @@
+"""Answer a request for a derived artifact: from the cache, as a view, or by doing the missing partitions."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from leap.pipeline.cluster import employ
+from leap.pipeline.derived.recipe import Plan, Recipe
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.provenance import versions
+from leap.pipeline.stages.result import ArtifactReport
+from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
+from leap.store.errors import DamagedArtifactError, NoSpaceError
+from leap.store.store import view
+
+SPACE_MARGIN = 64 * 2**20
+ATTEMPTS = 3
+
+
+def materialize(
+    context: Context,
+    dataset: Artifact,
+    recipe: Recipe,
+    approve: Callable[[Plan], None] = lambda plan: None,
+) -> tuple[ArtifactReport, Artifact]:
+    """Return the artifact of a recipe for a dataset, making it if nothing stored answers the request.
+
+    Parameters
+    ----------
+    approve : called with the plan before any work; raises to refuse it.
+    """
+    start = time.perf_counter()
+    store = context.store
+    key = recipe.key(dataset)
+    recipe.check(dataset)
+    found = store.lookup(key) or store.covering(recipe.kind, dataset.manifest.content, recipe.params)
+    if found is not None:
+        store.note_use(found.key)
+        return _report(recipe, found, True, time.perf_counter() - start, 0), found
+    inputs = {"dataset": dataset}
+    for needed in recipe.requires():
+        inputs[needed.kind] = materialize(context, dataset, needed, approve)[1]
+
+    def say_waiting() -> None:
+        context.reporter.note(f"another process is making {recipe.kind} {key[:12]}; waiting for it")
+
+    from leap.pipeline.reader import open_reader
+
+    reader = open_reader(store.url, dataset.key)
+    plan = recipe.plan(reader, inputs)
+    approve(plan)
+    _require_space(store, plan)
+    with store.building(key, say_waiting) as build:
+        if build.published is not None:
+            return _report(recipe, build.published, True, time.perf_counter() - start, 0), build.published
+        resumed = _work(context, build, plan, recipe, inputs)
+        artifact = _publish(build, plan, recipe, dataset, inputs)
+    return _report(recipe, artifact, False, time.perf_counter() - start, resumed), artifact
+
+
+def retrying(store: Store, attempt: Callable[[], "list[ArtifactReport]"]) -> "list[ArtifactReport]":
+    """Run a stage, and again if it met a damaged artifact, which is dropped first and so made anew."""
+    for remaining in reversed(range(ATTEMPTS)):
+        try:
+            return attempt()
+        except DamagedArtifactError as error:
+            if not error.key or not remaining:
+                raise
+            store.discard(error.key, str(error))
+            from leap.pipeline.reader import open_reader
+
+            open_reader.cache_clear()
+    raise AssertionError("unreachable")
+
+
+def run_partition(
+    writer: PartitionWriter,
+    recipe: Recipe,
+    partition: Partition,
+    input_keys: Mapping[str, str],
+) -> int:
+    """Compute and write one partition; the task that workers run. Returns the number of nodes done."""
+    from leap.pipeline.reader import open_reader
+
+    store = Store.open(writer.url)
+    reader = open_reader(writer.url, input_keys["dataset"])
+    inputs = {role: store.get(key) for role, key in input_keys.items() if role != "dataset"}
+    arrays, statistics = recipe.compute(reader, partition, inputs)
+    writer.write(partition, arrays, statistics)
+    return partition.num_nodes
+
+
+def _work(context: Context, build: Build, plan: Plan, recipe: Recipe, inputs: Mapping[str, Artifact]) -> int:
+    """Do the partitions that are not done yet; return how many were."""
+    finished = build.finished(plan.partitions)
+    missing = [part for part in plan.partitions if part.index not in finished]
+    keys = {role: artifact.key for role, artifact in inputs.items()}
+    arguments = [(build.writer, recipe, part, keys) for part in missing]
+    share = len(missing) / max(1, len(plan.partitions))
+    if finished:
+        context.reporter.note(
+            f"continuing {recipe.kind} {build.key[:12]}: {len(finished)} of {len(plan.partitions)} partitions are done"
+        )
+    nodes = sum(part.num_nodes for part in plan.partitions)
+    label = f"{recipe.kind} of {inputs['dataset'].manifest.dataset}"
+    with (
+        context.reporter.task(label, nodes) as advance,
+        employ(context.workforce, len(missing), plan.seconds * share) as runner,
+    ):
+        advance(sum(part.num_nodes for part in plan.partitions if part.index in finished))
+        runner.run(run_partition, arguments, advance)
+    return len(finished)
+
+
+def _publish(build: Build, plan: Plan, recipe: Recipe, dataset: Artifact, inputs: Mapping[str, Artifact]) -> Artifact:
+    import pyarrow as pa
+
+    statistics = build.statistics(plan.partitions)
+    rows = [part.model_dump() | _flat(entry) for part, entry in zip(plan.partitions, statistics, strict=True)]
+    draft = Manifest(
+        kind=recipe.kind,
+        key=build.key,
+        dataset=dataset.manifest.dataset,
+        params=recipe.params,
+        algorithm=recipe.algorithm,
+        source=dataset.manifest.content,
+        content="",
+        inputs={role: artifact.key for role, artifact in inputs.items()},
+        summary=recipe.summarize(statistics) | plan.facts,
+        provenance={"versions": versions()},
+        partitions=plan.partitions,
+    )
+    return build.publish(draft, {"partitions": pa.Table.from_pylist(rows)})
+
+
+def _flat(entry: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in entry.items() if isinstance(value, (bool, int, float, str))}
+
+
+def _require_space(store: Store, plan: Plan) -> None:
+    free = store.location.free_bytes()
+    if free is not None and plan.bytes + SPACE_MARGIN / 64 > free:
+        raise NoSpaceError(
+            f"the result needs about {plan.bytes / 2**20:,.0f} MiB, and the disk of the store at {store.url} has "
+            f"{free / 2**20:,.0f} MiB free. Free some ('leap store gc' lists what is unused) or choose another place "
+            "with --store."
+        )
+
+
+def _report(recipe: Recipe, artifact: Artifact, cached: bool, seconds: float, resumed: int) -> ArtifactReport:
+    return ArtifactReport(
+        kind=recipe.kind,
+        params=recipe.params,
+        key=artifact.key,
+        cached=cached,
+        seconds=seconds,
+        bytes=artifact.manifest.size,
+        view=artifact.dim is not None,
+        partitions=len(artifact.partitions),
+        resumed=resumed,
+        summary=artifact.manifest.summary,
+    )
+
+
+__all__ = ["materialize", "retrying", "run_partition", "view"]

@@ -1,0 +1,79 @@
+"""Explain whether a request would be answered from the store, and if not, what is nearest to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from leap.pipeline.derived import RECIPES, Recipe
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.ingest import ALGORITHM, IngestOptions, dataset_request
+from leap.pipeline.stages.options import validated
+from leap.store import Artifact
+from leap.store.errors import InvalidInputError
+from leap.store.explain import Explanation, explain
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer: the artifact that would be used, or the nearest one and how it differs."""
+
+    hit: Artifact | None
+    is_view: bool
+    explanation: Explanation
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        nearest = self.explanation.nearest
+        return {
+            "cached": self.hit is not None,
+            "view": self.is_view,
+            "key": None if self.hit is None else self.hit.key,
+            "nearest": None if nearest is None else nearest.key,
+            "differences": {
+                name: {"asked": asked, "stored": stored}
+                for name, (asked, stored) in self.explanation.differences.items()
+            },
+        }
+
+
+def why(kind: str, dataset: str, params: Mapping[str, Any], *, context: Context | None = None) -> Why:
+    """Look a request up without doing any work.
+
+    Parameters
+    ----------
+    kind : "dataset" or a kind of derived artifact.
+    params : parameters that differ from the defaults. Those of the ingest stage are understood for every kind.
+    """
+    context = context or Context()
+    if kind != "dataset" and kind not in RECIPES:
+        raise InvalidInputError(f"no kind {kind!r}. Choose from dataset, {', '.join(RECIPES)}.")
+    reading = {name: value for name, value in params.items() if name in IngestOptions.model_fields}
+    rest = {name: value for name, value in params.items() if name not in reading}
+    options = validated(IngestOptions, **reading)
+    recipe = None if kind == "dataset" else validated(RECIPES[kind], **rest)
+    if kind == "dataset" and rest:
+        raise InvalidInputError(f"{next(iter(rest))!r} is not a parameter of a dataset.")
+    name, key = dataset_request(dataset, options, context)
+    stored = context.store.lookup(key)
+    if recipe is None:
+        return _why_dataset(context, name, stored, options)
+    return _why_derived(context, name, stored, recipe)
+
+
+def _why_dataset(context: Context, name: str, stored: Artifact | None, options: IngestOptions) -> Why:
+    explanation = explain(context.store, "dataset", name, None, options.params, ALGORITHM)
+    if stored is None and explanation.hit:
+        explanation = Explanation(False, explanation.nearest, {"raw input": ("as it is now", "as it was then")})
+    return Why(stored, False, explanation)
+
+
+def _why_derived(context: Context, name: str, dataset: Artifact | None, recipe: Recipe) -> Why:
+    store = context.store
+    source = None if dataset is None else dataset.manifest.content
+    explanation = explain(store, recipe.kind, name, source, recipe.params, recipe.algorithm)
+    if dataset is None:
+        missing = {"dataset artifact": ("not ingested from this input with these options", "ingested")}
+        return Why(None, False, Explanation(False, explanation.nearest, explanation.differences | missing))
+    exact = store.lookup(recipe.key(dataset))
+    view = None if exact is not None else store.covering(recipe.kind, dataset.manifest.content, recipe.params)
+    return Why(exact or view, view is not None, explanation)

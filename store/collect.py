@@ -1,0 +1,110 @@
+"""Which artifacts may go: garbage collection and removal, planned first and carried out second."""
+
+import time
+from dataclasses import dataclass
+
+from leap.store.artifact import Artifact, folder_of
+from leap.store.errors import ArtifactInUseError
+from leap.store.lock import exclusive
+from leap.store.store import Store
+from leap.store.usage import USAGE
+
+SECONDS_A_DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an artifact stays, and why."""
+
+    artifact: Artifact
+    keep: bool
+    reason: str
+
+
+def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[Verdict]:
+    """Judge every artifact.
+
+    Kept is what is tagged, pinned, used by a recorded run, named by a stage manifest or used in the last
+    `keep_days` days, and all that such artifacts were made from.
+    """
+    now = time.time() if now is None else now
+    artifacts = {artifact.key: artifact for artifact in store.list()}
+    reasons: dict[str, str] = {}
+    for tag, key in store.references.tags().items():
+        reasons.setdefault(key, f"tagged {tag}")
+    for key in store.references.pins():
+        reasons.setdefault(key, "pinned")
+    for run, keys in store.references.runs().items():
+        for key in keys:
+            reasons.setdefault(key, f"used by run {run}")
+    for path, keys in store.references.stages().items():
+        for key in keys:
+            reasons.setdefault(key, f"named by {path}")
+    for key in artifacts:
+        days = (now - store.usage(key).last_used) / SECONDS_A_DAY
+        if days < keep_days:
+            reasons.setdefault(key, f"used {days:.1f} days ago")
+    pending = [key for key in reasons if key in artifacts]
+    while pending:
+        child = artifacts[pending.pop()]
+        for key in child.manifest.inputs.values():
+            if key in artifacts and key not in reasons:
+                reasons[key] = f"{child.kind} {child.key[:12]} was made from it"
+                pending.append(key)
+    return [
+        Verdict(artifact, key in reasons, reasons.get(key, f"not used for {keep_days:g} days"))
+        for key, artifact in artifacts.items()
+    ]
+
+
+def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:
+    """Keys of unfinished artifacts that nobody has worked on for `keep_days` days."""
+    now = time.time() if now is None else now
+    stale = []
+    for key in store.unfinished():
+        times = [info.mtime_ns or 0 for info in store.location.files(folder_of(key)).values()]
+        if now - max(times, default=0) / 1e9 > keep_days * SECONDS_A_DAY:
+            stale.append(key)
+    return stale
+
+
+def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artifact]:
+    """Return the artifacts to remove for the given keys or tags.
+
+    Raises
+    ------
+    ArtifactInUseError
+        If others were made from them and `cascade` does not ask for those too.
+    """
+    artifacts = {artifact.key: artifact for artifact in store.list()}
+    chosen = {store.resolve(name) for name in names}
+    while True:
+        children = {
+            key
+            for key, artifact in artifacts.items()
+            if key not in chosen and chosen & set(artifact.manifest.inputs.values())
+        }
+        if not children:
+            break
+        if not cascade:
+            listing = ", ".join(f"{artifacts[key].kind} {key[:12]}" for key in sorted(children))
+            raise ArtifactInUseError(
+                f"{len(children)} artifacts were made from what you remove: {listing}. Add --cascade to remove "
+                "them too."
+            )
+        chosen |= children
+    return [artifacts[key] for key in artifacts if key in chosen]
+
+
+def remove(store: Store, keys: list[str]) -> list[str]:
+    """Remove artifacts with their usage, tags and pins; return the stage manifests that named them and went too."""
+    gone = set(keys)
+    for key in keys:
+        with exclusive(store.location, key):
+            store.location.remove(folder_of(key))
+        store.location.remove(f"{USAGE}/{key}.json")
+        store.references.pin(key, pinned=False)
+    for tag, key in store.references.tags().items():
+        if key in gone:
+            store.references.untag(tag)
+    return store.references.drop_stages_naming(gone)

@@ -1,0 +1,56 @@
+"""Why a request misses: the nearest stored artifact and the parameters that differ."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leap.store.artifact import Artifact
+from leap.store.store import Store
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The nearest artifact to a request.
+
+    Attributes
+    ----------
+    nearest : None if nothing of the kind is stored at all.
+    differences : name -> (asked, stored); the pseudo-names "dataset content" and "algorithm" stand for those.
+    """
+
+    hit: bool
+    nearest: Artifact | None
+    differences: dict[str, tuple[Any, Any]]
+
+
+def explain(
+    store: Store, kind: str, dataset: str, source: str | None, params: dict[str, Any], algorithm: int
+) -> Explanation:
+    """Compare a request with all artifacts of its kind.
+
+    Parameters
+    ----------
+    source : digest of the dataset's canonical content, None if the dataset is not ingested yet or for a dataset.
+    """
+    best: tuple[tuple[int, int], Artifact, dict[str, tuple[Any, Any]]] | None = None
+    for artifact in store.list(kind):
+        manifest = artifact.manifest
+        differences = {
+            name: (params.get(name), manifest.params.get(name))
+            for name in sorted(params.keys() | manifest.params.keys())
+            if params.get(name) != manifest.params.get(name)
+        }
+        same_name = manifest.dataset == dataset
+        if source is not None and manifest.source != source:
+            what = "dataset content" if same_name else "dataset"
+            shown = (source[:12], manifest.source[:12]) if same_name else (dataset, manifest.dataset)
+            differences[what] = shown
+        elif source is None and not same_name:
+            differences["dataset"] = (dataset, manifest.dataset)
+        if manifest.algorithm != algorithm:
+            differences["algorithm"] = (algorithm, manifest.algorithm)
+        rank = (0 if same_name else 1, len(differences))
+        if best is None or rank < best[0]:
+            best = (rank, artifact, differences)
+    if best is None:
+        return Explanation(False, None, {})
+    return Explanation(not best[2], best[1], best[2])

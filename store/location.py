@@ -1,0 +1,253 @@
+"""Where a store's bytes live: a local directory or any fsspec URL, behind one small interface.
+
+Paths given to a location are relative, with forward slashes, and checked never to leave the root. A write is
+atomic: other processes see the old bytes or the new ones, never half of them.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leap.store.errors import InvalidInputError, NoSpaceError, StoreNotWritableError
+
+if TYPE_CHECKING:
+    from zarr.abc.store import Store as ZarrStore
+
+STAGING_SUFFIX = ".partial"
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """Size in bytes and, where the file system has one, the modification time in nanoseconds."""
+
+    size: int
+    mtime_ns: int | None
+
+
+class Location(ABC):
+    """A tree of immutable-ish files under one root."""
+
+    url: str
+
+    @abstractmethod
+    def read_bytes(self, path: str) -> bytes:
+        """Return the content of a file; FileNotFoundError if there is none."""
+
+    @abstractmethod
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Write a file atomically, making its folders; a durable one survives a power cut once this returns."""
+
+    @abstractmethod
+    def exists(self, path: str = "") -> bool:
+        """Whether a file or folder is there."""
+
+    @abstractmethod
+    def names(self, path: str = "") -> list[str]:
+        """Sorted names directly below a folder; empty if there is no such folder."""
+
+    @abstractmethod
+    def files(self, path: str) -> dict[str, FileInfo]:
+        """All files below a folder by their path relative to it, unfinished writes left out."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a file or a whole folder; nothing happens if it is absent."""
+
+    @abstractmethod
+    def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
+        """Return a Zarr store rooted at a folder."""
+
+    @abstractmethod
+    def free_bytes(self) -> int | None:
+        """Free space, or None where the notion does not apply."""
+
+
+def checked(path: str) -> str:
+    """Return a relative path unchanged, or raise if it could leave its root."""
+    parts = path.split("/")
+    if path.startswith("/") or "\\" in path or any(part in ("..", ".") for part in parts):
+        raise InvalidInputError(f"path {path!r} would leave the store. Use names without '..' or a leading '/'.")
+    return path
+
+
+@contextlib.contextmanager
+def writing(url: str) -> Iterator[None]:
+    """Turn the operating system's refusals to write into errors that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise NoSpaceError(
+                f"no space left on the disk of the store at {url}. Free some ('leap store gc' lists what is unused) "
+                "or choose another place with --store."
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise StoreNotWritableError(
+                f"the store at {url} is read-only ({error.strerror}). Choose a writable place with --store or "
+                "LEAP_STORE; what is already stored can still be read."
+            ) from error
+        raise
+
+
+class LocalLocation(Location):
+    """A directory of this machine or of a mounted file system."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.url = str(self.root)
+
+    def path(self, path: str) -> Path:
+        """Return the absolute path of a relative one."""
+        return self.root / checked(path) if path else self.root
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return the content of a file."""
+        return self.path(path).read_bytes()
+
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Write by a temporary file beside the target and a rename."""
+        target = self.path(path)
+        staged = target.with_name(f"{target.name}.{uuid.uuid4().hex}{STAGING_SUFFIX}")
+        with writing(self.url):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with staged.open("wb") as file:
+                    file.write(data)
+                    if durable:
+                        file.flush()
+                        os.fsync(file.fileno())
+                os.replace(staged, target)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    staged.unlink(missing_ok=True)
+                raise
+
+    def exists(self, path: str = "") -> bool:
+        """Whether a file or folder is there."""
+        return self.path(path).exists()
+
+    def names(self, path: str = "") -> list[str]:
+        """Sorted names directly below a folder."""
+        try:
+            return sorted(os.listdir(self.path(path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def files(self, path: str) -> dict[str, FileInfo]:
+        """Walk the folder once, without following links out of it."""
+        top = self.path(path)
+        found = {}
+        for folder, _, names in os.walk(top):
+            for name in names:
+                if name.endswith(STAGING_SUFFIX):
+                    continue
+                file = os.path.join(folder, name)
+                with contextlib.suppress(FileNotFoundError):
+                    info = os.stat(file)
+                    found[os.path.relpath(file, top).replace(os.sep, "/")] = FileInfo(info.st_size, info.st_mtime_ns)
+        return found
+
+    def remove(self, path: str) -> None:
+        """Remove a file or tree; a tree first moves aside, so that nobody sees half of it."""
+        target = self.path(path)
+        with writing(self.url):
+            if target.is_dir() and not target.is_symlink():
+                aside = target.with_name(f"{target.name}.{uuid.uuid4().hex}{STAGING_SUFFIX}")
+                try:
+                    os.replace(target, aside)
+                except FileNotFoundError:
+                    return
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                target.unlink(missing_ok=True)
+
+    def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
+        """Return a Zarr store over the folder."""
+        from zarr.storage import LocalStore
+
+        return LocalStore(self.path(path), read_only=read_only)
+
+    def free_bytes(self) -> int | None:
+        """Free bytes of the file system that holds the root or its nearest existing parent."""
+        place = self.root
+        while not place.exists():
+            place = place.parent
+        return shutil.disk_usage(place).free
+
+
+class RemoteLocation(Location):
+    """A prefix of an object store, through fsspec; each object is put whole, which is atomic there."""
+
+    def __init__(self, url: str) -> None:
+        import fsspec
+
+        self.url = url.rstrip("/")
+        try:
+            # Listings cached by one process would hide what another has published.
+            self.fs, self.prefix = fsspec.url_to_fs(self.url, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise InvalidInputError(f"cannot open the store {url!r}: {error}") from error
+
+    def _full(self, path: str) -> str:
+        return f"{self.prefix}/{checked(path)}" if path else str(self.prefix)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return the content of an object."""
+        return bytes(self.fs.cat_file(self._full(path)))
+
+    def write_bytes(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Put an object."""
+        with writing(self.url):
+            full = self._full(path)
+            self.fs.makedirs(full.rsplit("/", 1)[0], exist_ok=True)
+            self.fs.pipe_file(full, data)
+
+    def exists(self, path: str = "") -> bool:
+        """Whether an object or a prefix with objects is there."""
+        return bool(self.fs.exists(self._full(path)))
+
+    def names(self, path: str = "") -> list[str]:
+        """Sorted names directly below a prefix."""
+        try:
+            entries = self.fs.ls(self._full(path), detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted({str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries} - {""})
+
+    def files(self, path: str) -> dict[str, FileInfo]:
+        """All objects below a prefix."""
+        top = self._full(path)
+        entries: dict[str, dict[str, Any]] = self.fs.find(top, detail=True)
+        return {name[len(top) + 1 :]: FileInfo(int(info["size"]), None) for name, info in entries.items()}
+
+    def remove(self, path: str) -> None:
+        """Remove an object, or all below a prefix."""
+        with writing(self.url), contextlib.suppress(FileNotFoundError):
+            self.fs.rm(self._full(path), recursive=True)
+
+    def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
+        """Return a Zarr store over the prefix."""
+        from zarr.storage import FsspecStore
+
+        return FsspecStore.from_url(
+            f"{self.url}/{checked(path)}", storage_options={"use_listings_cache": False}, read_only=read_only
+        )
+
+    def free_bytes(self) -> int | None:
+        """Object stores do not fill up."""
+        return None
+
+
+def locate(url: str | os.PathLike[str]) -> Location:
+    """Return the location of a directory path or fsspec URL."""
+    text = os.fspath(url)
+    if "://" in text and not text.startswith("file://"):
+        return RemoteLocation(text)
+    return LocalLocation(Path(text.removeprefix("file://")).expanduser())

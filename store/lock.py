@@ -1,0 +1,100 @@
+"""One writer per key: a lock that a dead holder gives up by itself.
+
+On a local file system the operating system releases it with the process. On an object store it is a lease: an
+object created only if absent, renewed while the holder lives, and taken over once it has not been renewed.
+"""
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+from leap.store.location import LocalLocation, Location, RemoteLocation, writing
+
+LEASE_SECONDS = 30.0
+POLL_SECONDS = 0.1
+
+
+@contextlib.contextmanager
+def exclusive(location: Location, name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock `name` of a store; `on_wait` is called once if somebody else has it."""
+    if isinstance(location, LocalLocation):
+        with _file_lock(location, name, on_wait):
+            yield
+    else:
+        assert isinstance(location, RemoteLocation)
+        with _lease(location, name, on_wait):
+            yield
+
+
+@contextlib.contextmanager
+def _file_lock(location: LocalLocation, name: str, on_wait: Callable[[], None] | None) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    path = location.path(f"locks/{name}.lock")
+    with writing(location.url):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if on_wait is not None:
+                on_wait()
+            lock.acquire(poll_interval=POLL_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _lease(location: RemoteLocation, name: str, on_wait: Callable[[], None] | None) -> Iterator[None]:
+    path = f"locks/{name}.json"
+    token = uuid.uuid4().hex
+    seen: tuple[bytes, float] | None = None
+    waited = False
+    while not _try_create(location, path, _lease_bytes(token)):
+        if not waited and on_wait is not None:
+            on_wait()
+        waited = True
+        try:
+            current = location.read_bytes(path)
+        except FileNotFoundError:
+            continue
+        # Only this process's own clock is used: the lease is dead if its bytes did not change for a whole term.
+        if seen is None or seen[0] != current:
+            seen = (current, time.monotonic())
+        elif time.monotonic() - seen[1] > LEASE_SECONDS:
+            location.remove(path)
+            seen = None
+        time.sleep(POLL_SECONDS)
+    stop = threading.Event()
+    renewal = threading.Thread(target=_renew, args=(location, path, token, stop), daemon=True)
+    renewal.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        renewal.join()
+        location.remove(path)
+
+
+def _lease_bytes(token: str) -> bytes:
+    return json.dumps({"holder": token, "renewed": time.time()}).encode()
+
+
+def _try_create(location: RemoteLocation, path: str, data: bytes) -> bool:
+    full = location._full(path)
+    try:
+        location.fs.pipe_file(full, data, mode="create")
+    except FileExistsError:
+        return False
+    return True
+
+
+def _renew(location: RemoteLocation, path: str, token: str, stop: threading.Event) -> None:
+    while not stop.wait(LEASE_SECONDS / 5):
+        with contextlib.suppress(OSError):
+            location.write_bytes(path, _lease_bytes(token))

@@ -1,0 +1,95 @@
+"""Names that point at keys: tags, pins, recorded runs and the manifests that pipeline stages leave behind."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from leap.store.errors import ArtifactNotFoundError, InvalidInputError
+from leap.store.location import Location
+
+TAGS, PINS, RUNS, STAGES = "refs/tags", "refs/pins", "runs", "stages"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
+
+
+def checked_name(name: str, what: str) -> str:
+    """Return a name that is safe as a file name, or raise."""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise InvalidInputError(
+            f"{what} {name!r} is not allowed. Use up to 100 letters, digits and . _ + @ -, starting with a letter "
+            "or digit."
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class References:
+    """The references of one store."""
+
+    location: Location
+
+    def _read(self, path: str) -> dict[str, Any]:
+        try:
+            value = json.loads(self.location.read_bytes(path))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def _write(self, path: str, value: dict[str, Any]) -> None:
+        self.location.write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+
+    def tags(self) -> dict[str, str]:
+        """Tag -> key."""
+        names = [name.removesuffix(".json") for name in self.location.names(TAGS) if name.endswith(".json")]
+        found = {name: self._read(f"{TAGS}/{name}.json").get("key", "") for name in names}
+        return {name: key for name, key in found.items() if key}
+
+    def tag(self, name: str, key: str) -> None:
+        """Point a tag at a key, moving it if it exists."""
+        self._write(f"{TAGS}/{checked_name(name, 'tag')}.json", {"key": key})
+
+    def untag(self, name: str) -> None:
+        """Remove a tag."""
+        if name not in self.tags():
+            raise ArtifactNotFoundError(f"no tag {name!r}. 'leap store ls' shows the tags.")
+        self.location.remove(f"{TAGS}/{checked_name(name, 'tag')}.json")
+
+    def pins(self) -> set[str]:
+        """Keys that are never collected."""
+        return {name.removesuffix(".json") for name in self.location.names(PINS) if name.endswith(".json")}
+
+    def pin(self, key: str, *, pinned: bool = True) -> None:
+        """Pin or unpin a key."""
+        if pinned:
+            self._write(f"{PINS}/{key}.json", {"key": key})
+        else:
+            self.location.remove(f"{PINS}/{key}.json")
+
+    def record_run(self, run: str, keys: Iterable[str], **facts: Any) -> None:
+        """Note that a run used these artifacts; they are kept as long as the record is."""
+        self._write(f"{RUNS}/{checked_name(run, 'run')}.json", {"keys": sorted(set(keys)), **facts})
+
+    def forget_run(self, run: str) -> None:
+        """Remove the record of a run."""
+        self.location.remove(f"{RUNS}/{checked_name(run, 'run')}.json")
+
+    def runs(self) -> dict[str, set[str]]:
+        """Run -> keys that it used."""
+        names = [name.removesuffix(".json") for name in self.location.names(RUNS) if name.endswith(".json")]
+        return {name: set(self._read(f"{RUNS}/{name}.json").get("keys", [])) for name in names}
+
+    def stages(self) -> dict[str, set[str]]:
+        """Path of a stage manifest inside the store -> keys that it lists."""
+        found = {}
+        for name in self.location.files(STAGES):
+            listed = self._read(f"{STAGES}/{name}").get("artifacts", [])
+            found[f"{STAGES}/{name}"] = {entry.get("key", "") for entry in listed if isinstance(entry, dict)}
+        return found
+
+    def drop_stages_naming(self, keys: set[str]) -> list[str]:
+        """Remove stage manifests that name removed artifacts, so that `dvc repro` notices and rebuilds."""
+        stale = [path for path, named in self.stages().items() if named & keys]
+        for path in stale:
+            self.location.remove(path)
+        return stale

@@ -1,0 +1,326 @@
+"""`Store`: find, read, make, check and name artifacts under one root."""
+
+import contextlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from leap.store.artifact import ARTIFACTS, Artifact, folder_of
+from leap.store.build import Build
+from leap.store.errors import (
+    ArtifactNotFoundError,
+    DamagedArtifactError,
+    DamagedArtifactWarning,
+    NewerSchemaError,
+    NoSpaceError,
+    NotAStoreError,
+)
+from leap.store.keys import KEY_LENGTH, SCHEMA_VERSION
+from leap.store.location import Location, locate
+from leap.store.lock import exclusive
+from leap.store.manifest import MANIFEST, Manifest
+from leap.store.references import References
+from leap.store.usage import Usage, note_created, note_use, read_usage
+
+MARKER = "leap-store.json"
+DEFAULT_URL = ".leap"
+VIEWABLE = frozenset({"rwpe", "lape"})  # kinds whose first columns do not depend on how many were asked for
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that `verify` found: the artifact's key and what is wrong with it."""
+
+    key: str
+    message: str
+
+
+class Store:
+    """A feature store: immutable artifacts under content-addressed keys.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = Store.open(tempfile.mkdtemp())
+    >>> store.list()
+    []
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.references = References(location)
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str] | None = None) -> "Store":
+        """Open the store at a directory or fsspec URL (default: `LEAP_STORE`, then `.leap`).
+
+        A place that is empty or does not exist yet is a store without artifacts; nothing is written until an
+        artifact is made.
+
+        Raises
+        ------
+        NotAStoreError
+            If the place holds something else.
+        NewerSchemaError
+            If a newer version of LEAP made it.
+        """
+        location = locate(url or os.environ.get("LEAP_STORE") or DEFAULT_URL)
+        _check_marker(location)
+        return cls(location)
+
+    @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self.location.url
+
+    def __repr__(self) -> str:
+        return f"Store({self.url!r})"
+
+    # Reading
+
+    def keys(self) -> list[str]:
+        """Keys of all published artifacts."""
+        names = self.location.names(ARTIFACTS)
+        return [name for name in names if len(name) == KEY_LENGTH and self._manifest_exists(name)]
+
+    def unfinished(self) -> list[str]:
+        """Keys of artifacts whose making was interrupted or is under way."""
+        names = self.location.names(ARTIFACTS)
+        return [name for name in names if len(name) == KEY_LENGTH and not self._manifest_exists(name)]
+
+    def _manifest_exists(self, key: str) -> bool:
+        return self.location.exists(f"{folder_of(key)}/{MANIFEST}")
+
+    def list(self, kind: str | None = None, dataset: str | None = None) -> list[Artifact]:
+        """Return the sound-looking artifacts, by dataset, kind and parameters; damaged ones are left out.
+
+        `verify` names those that are left out.
+        """
+        found = []
+        for key in self.keys():
+            with contextlib.suppress(DamagedArtifactError, FileNotFoundError):
+                artifact = self._open(key)
+                if kind in (None, artifact.kind) and dataset in (None, artifact.manifest.dataset):
+                    found.append(artifact)
+        return sorted(found, key=lambda a: (a.manifest.dataset, a.kind, json.dumps(a.params, sort_keys=True)))
+
+    def _open(self, key: str) -> Artifact:
+        data = self.location.read_bytes(f"{folder_of(key)}/{MANIFEST}")
+        return Artifact(self.location, Manifest.decode(data, key))
+
+    def resolve(self, name: str) -> str:
+        """Return the full key for a key, an unambiguous beginning of one (4 characters or more), or a tag."""
+        tagged = self.references.tags().get(name)
+        if tagged is not None:
+            return tagged
+        matches = [key for key in self.keys() if len(name) >= 4 and key.startswith(name)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise ArtifactNotFoundError(f"{name!r} begins {len(matches)} keys. Give more characters.")
+        raise ArtifactNotFoundError(
+            f"no artifact or tag {name!r} in the store at {self.url}. 'leap store ls' lists all."
+        )
+
+    def get(self, key: str) -> Artifact:
+        """Return an artifact by key, beginning of a key, or tag.
+
+        Raises
+        ------
+        ArtifactNotFoundError
+            If nothing or more than one thing answers to it.
+        DamagedArtifactError
+            If its manifest is not what was published.
+        """
+        full = self.resolve(key)
+        try:
+            return self._open(full)
+        except FileNotFoundError:
+            raise ArtifactNotFoundError(
+                f"{key!r} points at {full[:12]}, which is not in the store at {self.url} any more."
+            ) from None
+
+    def find(self, kind: str, dataset: str, **params: Any) -> Artifact:
+        """Return the one artifact of a dataset with these parameters; others may have any value.
+
+        A smaller `dim` of an encoding is answered by a view of a larger one.
+
+        Raises
+        ------
+        ArtifactNotFoundError
+            If none or several fit; the message names the alternatives.
+        """
+        wanted = {name: value for name, value in params.items() if not (name == "dim" and kind in VIEWABLE)}
+        fitting = [
+            artifact
+            for artifact in self.list(kind, dataset)
+            if all(artifact.params.get(name) == value for name, value in wanted.items())
+        ]
+        if kind in VIEWABLE and "dim" in params:
+            larger = sorted((a for a in fitting if a.params["dim"] >= params["dim"]), key=lambda a: a.params["dim"])
+            fitting = [a for a in larger if a.params["dim"] == larger[0].params["dim"]]
+        if len(fitting) == 1:
+            return view(fitting[0], params.get("dim"))
+        shown = ", ".join(f"{name}={value}" for name, value in params.items()) or "any parameters"
+        if not fitting:
+            raise ArtifactNotFoundError(
+                f"no {kind} of {dataset!r} with {shown} in the store at {self.url}. "
+                f"'leap store why {kind} {dataset}' shows the nearest one."
+            )
+        listing = "; ".join(f"{artifact.key[:12]} {artifact.params}" for artifact in fitting)
+        raise ArtifactNotFoundError(f"{len(fitting)} artifacts are {kind} of {dataset!r} with {shown}: {listing}.")
+
+    # Cache
+
+    def lookup(self, key: str) -> Artifact | None:
+        """Return the artifact of a key if it is there and looks sound; a damaged one is dropped with a warning."""
+        try:
+            artifact = self._open(key)
+            found = artifact.problems(thorough=False)
+        except FileNotFoundError:
+            return None
+        except DamagedArtifactError as error:
+            found = [str(error)]
+        if not found:
+            return artifact
+        self.discard(key, found[0])
+        return None
+
+    def covering(self, kind: str, source: str, params: dict[str, Any]) -> Artifact | None:
+        """Return a view of a larger artifact that contains the request, or None.
+
+        Parameters
+        ----------
+        source : digest of the dataset's canonical content.
+        params : all parameters of the request.
+        """
+        if kind not in VIEWABLE:
+            return None
+        dim = params["dim"]
+        rest = {name: value for name, value in params.items() if name != "dim"}
+        larger = [
+            artifact
+            for artifact in self.list(kind)
+            if artifact.manifest.source == source
+            and artifact.params["dim"] > dim
+            and {name: value for name, value in artifact.params.items() if name != "dim"} == rest
+        ]
+        for artifact in sorted(larger, key=lambda a: a.params["dim"]):
+            sound = self.lookup(artifact.key)
+            if sound is not None:
+                return view(sound, dim)
+        return None
+
+    def discard(self, key: str, reason: str) -> None:
+        """Drop a damaged artifact, so that the next request makes it again, and warn."""
+        warnings.warn(
+            f"artifact {key[:12]} is damaged and will be rebuilt: {reason}", DamagedArtifactWarning, stacklevel=2
+        )
+        with exclusive(self.location, key):
+            self.location.remove(folder_of(key))
+
+    def note_use(self, key: str) -> None:
+        """Note that an artifact was used now."""
+        note_use(self.location, key)
+
+    def usage(self, key: str) -> Usage:
+        """When and how often an artifact was used."""
+        return read_usage(self.location, key)
+
+    @contextlib.contextmanager
+    def building(self, key: str, on_wait: Callable[[], None] | None = None) -> Iterator[Build]:
+        """Hold the right to make an artifact; wait if another process has it.
+
+        The build's `published` is set on entry if that other process has made the artifact meanwhile. What was
+        written stays for the next attempt when the block fails, except when the disk is full.
+        """
+        self._create()
+        with exclusive(self.location, key, on_wait):
+            build = Build(self.location, key, published=self.lookup_unlocked(key))
+            found = build.published is not None
+            start = time.perf_counter()
+            try:
+                yield build
+            except NoSpaceError:
+                build.abandon()
+                raise
+            if not found and build.published is not None:
+                note_created(self.location, key, time.perf_counter() - start)
+
+    def lookup_unlocked(self, key: str) -> Artifact | None:
+        """Return a sound artifact; for callers that hold its lock, so a damaged one is removed directly."""
+        try:
+            artifact = self._open(key)
+            if not artifact.problems(thorough=False):
+                return artifact
+        except FileNotFoundError:
+            return None
+        except DamagedArtifactError:
+            pass
+        self.location.remove(folder_of(key))
+        return None
+
+    def _create(self) -> None:
+        if not self.location.exists(MARKER):
+            marker = {"format": "leap-store", "schema": SCHEMA_VERSION}
+            self.location.write_bytes(MARKER, (json.dumps(marker) + "\n").encode())
+
+    # Checking
+
+    def verify(
+        self, keys: "list[str] | None" = None, progress: Callable[[int, int], None] | None = None
+    ) -> "list[Problem]":
+        """Read every byte of the given artifacts (default: all) and name whatever is not as published."""
+        problems = []
+        chosen = self.keys() if keys is None else keys
+        for done, key in enumerate(chosen, 1):
+            try:
+                artifact = self._open(key)
+                problems += [Problem(key, message) for message in artifact.problems(thorough=True)]
+            except (DamagedArtifactError, NewerSchemaError) as error:
+                problems.append(Problem(key, str(error)))
+            if progress is not None:
+                progress(done, len(chosen))
+        return problems
+
+
+def view(artifact: Artifact, dim: int | None) -> Artifact:
+    """Return the artifact itself, or its first `dim` columns if it has more."""
+    if dim is None or artifact.params.get("dim") == dim:
+        return artifact
+    return Artifact(artifact._location, artifact.manifest, dim)
+
+
+def _check_marker(location: Location) -> None:
+    try:
+        marker = json.loads(location.read_bytes(MARKER))
+        schema = marker["schema"]
+        if marker.get("format") != "leap-store" or not isinstance(schema, int):
+            raise KeyError("format")
+    except FileNotFoundError:
+        others = [name for name in location.names() if not name.endswith((".lock", ".partial"))]
+        # DVC keeps files of its own beside an empty or deleted store's stage manifests.
+        if location.exists() and set(others) - {"stages", "locks", ".gitignore"}:
+            raise NotAStoreError(
+                f"{location.url} is not a LEAP store: it holds {others[0]!r} but no {MARKER}. "
+                "Choose an empty or new directory with --store or LEAP_STORE."
+            ) from None
+        return
+    except NotADirectoryError:
+        raise NotAStoreError(
+            f"{location.url} is a file, not a LEAP store. Choose a directory with --store or LEAP_STORE."
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise NotAStoreError(
+            f"{location.url}/{MARKER} is not readable as the marker of a store. Restore it, or choose another "
+            "directory with --store or LEAP_STORE."
+        ) from None
+    if schema > SCHEMA_VERSION:
+        raise NewerSchemaError(
+            f"the store at {location.url} has schema {schema}; this version of LEAP reads up to {SCHEMA_VERSION}. "
+            "Install a newer leap-graph, or choose another store with --store."
+        )
