@@ -34,7 +34,7 @@ def datasets(
         ]
         print_json({"datasets": rows})
         return
-    shown = table("name", "family", "files", "size", "source", "licence", right=("size",))
+    shown = table("name", "family", "files", "size", "source", "licence", right=("size",), fold=("source", "licence"))
     colours = {"embedded": "green", "present": "green", "absent": "dim"}
     hidden = 0
     for entry in entries:

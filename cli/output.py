@@ -8,8 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+# A pipe or file has no width of its own; folding a table for it would only break what reads it.
+PIPED_WIDTH = 160
+console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+errors = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPED_WIDTH)
 
 
 def print_json(value: Any) -> None:
@@ -46,21 +48,32 @@ def human_params(params: dict[str, Any]) -> str:
     for name, value in params.items():
         if value is None or value is False or (name == "cap_seed" and params.get("cap") is None):
             continue
+        if (name, value) == ("features", "degree"):
+            continue
         if name == "partition_bytes":
-            name, value = "partition", human_bytes(value)
+            name, value = "parts", human_bytes(value).replace(".0 ", " ")
         elif name == "direction_values":
             name, value = "directions", "given"
         shown.append(f"{name}={value}")
     return " ".join(shown)
 
 
-def table(*columns: str, title: str | None = None, right: tuple[str, ...] = ()) -> Table:
-    """Return an empty table in the house style; columns in `right` are aligned for numbers."""
+def table(*columns: str, title: str | None = None, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
+    """Return an empty table in the house style.
+
+    Columns in `right` are aligned for numbers; those in `fold` break over lines when the terminal is narrow, and the
+    others are kept whole.
+    """
     result = Table(
         title=title, title_justify="left", box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)
     )
     for column in columns:
-        result.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        result.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column not in fold,
+        )
     return result
 
 

@@ -98,7 +98,15 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
     if settings.quiet:
         return
     shown = table(
-        "artifact", "parameters", "key", "", "partitions", "size", "time", right=("partitions", "size", "time")
+        "artifact",
+        "parameters",
+        "key",
+        "",
+        "partitions",
+        "size",
+        "time",
+        right=("partitions", "size", "time"),
+        fold=("parameters",),
     )
     for report in result.artifacts:
         state = (

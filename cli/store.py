@@ -63,11 +63,16 @@ def list_artifacts(
     if settings.json:
         print_json({"store": store.url, "artifacts": rows, "unfinished": unfinished})
         return
+    names = [
+        [*(f"tag {tag}" for tag in row["tags"]), *(["pinned"] if row["pinned"] else []), *row["runs"]] for row in rows
+    ]
+    last = ["used by"] if any(names) else []
     shown = table(
-        "kind", "dataset", "parameters", "key", "size", "age", "uses", "used by", right=("size", "age", "uses")
+        *("kind", "dataset", "parameters", "key", "size", "age", "uses", *last),
+        right=("size", "age", "uses"),
+        fold=("parameters", "used by"),
     )
-    for row in rows:
-        names = [*(f"tag {tag}" for tag in row["tags"]), *(["pinned"] if row["pinned"] else []), *row["runs"]]
+    for row, used_by in zip(rows, names, strict=True):
         shown.add_row(
             row["kind"],
             row["dataset"],
@@ -76,7 +81,7 @@ def list_artifacts(
             human_bytes(row["bytes"]),
             _age(row["created"]),
             str(row["uses"]),
-            ", ".join(names),
+            *([", ".join(used_by)] if last else []),
         )
     if rows:
         console.print(shown)
@@ -100,7 +105,8 @@ def show(settings: Settings, key: Annotated[str, typer.Argument(help="Key, its f
     if settings.json:
         print_json(row | {"manifest": manifest.model_dump(by_alias=True), "path": artifact.path})
         return
-    facts = table("", "")
+    facts = table("", " ", fold=(" ",))
+    facts.show_header = False
     facts.add_row("kind", manifest.kind)
     facts.add_row("dataset", manifest.dataset)
     facts.add_row("key", manifest.key)
@@ -163,7 +169,7 @@ def why(
     console.print(
         f"[yellow]Not cached.[/] The nearest is {kind} {nearest.key[:12]} of {nearest.manifest.dataset}; it differs in"
     )
-    shown = table("what", "asked", "stored")
+    shown = table("what", "asked", "stored", fold=("asked", "stored"))
     for name, (asked, stored) in answer.explanation.differences.items():
         shown.add_row(name, str(asked), str(stored))
     console.print(shown)
@@ -277,7 +283,9 @@ def collect(
         ]
         print_json({"dry_run": dry_run, "bytes": size, "artifacts": rows, "unfinished": stale})
         return
-    shown = table("", "kind", "dataset", "parameters", "key", "size", "reason", right=("size",))
+    shown = table(
+        "", "kind", "dataset", "parameters", "key", "size", "reason", right=("size",), fold=("parameters", "reason")
+    )
     for verdict in verdicts:
         artifact = verdict.artifact
         shown.add_row(
@@ -320,7 +328,7 @@ def remove_artifacts(
     if settings.json:
         print_json({"dry_run": dry_run, "bytes": size, "keys": [artifact.key for artifact in artifacts]})
         return
-    shown = table("kind", "dataset", "parameters", "key", "size", right=("size",))
+    shown = table("kind", "dataset", "parameters", "key", "size", right=("size",), fold=("parameters",))
     for artifact in artifacts:
         shown.add_row(
             artifact.kind,
