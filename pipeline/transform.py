@@ -1,13 +1,12 @@
 """The PyG transform that attaches neighbourhoods to graphs."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
-from leap.pipeline.khop import khop
+from leap.pipeline.neighborhoods import khop
 from leap.store.attachment import write_attachment
 from leap.store.errors import InvalidInputError
 
@@ -47,7 +46,7 @@ class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
     """
 
     def __init__(self, hops: int | Sequence[int] = 1, cap: int | None = None, seed: int = 0) -> None:
-        self.hops = (int(hops),) if isinstance(hops, Integral) else tuple(hops)
+        self.hops = tuple(hops) if isinstance(hops, Sequence) else (int(hops),)
         self.cap = cap
         self.seed = seed
         if not self.hops or min(self.hops) < 1:

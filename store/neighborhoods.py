@@ -36,7 +36,7 @@ class Neighborhoods:
     >>> from leap.pipeline import khop
     >>> hoods = khop([[0, 1, 2], [1, 2, 3]], hops=1)
     >>> hoods
-    Neighborhoods(hops=1, nodes=4, members=10, edges=8, numpy int32)
+    Neighborhoods(hops=1, nodes=4, members=10, edges=6, numpy int32)
     >>> hoods.members(1).tolist(), hoods.edges_of(1).tolist()
     ([1, 0, 2], [[1, 0], [2, 1]])
     >>> hoods.torch().nodes[:4]
@@ -269,5 +269,6 @@ def _ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _joined_pointers(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    counts = np.concatenate([np.zeros(1, dtype=np.int64), *(part[1:] - part[:-1] for part in parts)])
-    return np.cumsum(counts, dtype=np.int64)
+    pointers = np.concatenate([np.zeros(1, dtype=np.int64), *(part[1:] - part[:-1] for part in parts)])
+    np.cumsum(pointers, out=pointers)
+    return pointers
