@@ -1,6 +1,7 @@
 """Progress bars for stages, on stderr, only where somebody is looking."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 
 from rich.progress import (
@@ -14,6 +15,8 @@ from rich.progress import (
 )
 
 from leap.cli.output import errors
+
+PATIENCE_SECONDS = 0.5
 
 
 class Bars:
@@ -38,9 +41,18 @@ class Bars:
             TextColumn("left"),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, console=errors, transient=True) as progress:
-            task = progress.add_task(description, total=total)
+        progress = Progress(*columns, console=errors, transient=True)
+        task = progress.add_task(description, total=total)
+        # Most work is over before anybody could read a bar; it would only flicker.
+        appearance = threading.Timer(PATIENCE_SECONDS, progress.start)
+        appearance.daemon = True
+        appearance.start()
+        try:
             yield lambda amount: progress.advance(task, amount)
+        finally:
+            appearance.cancel()
+            appearance.join()
+            progress.stop()
 
     def note(self, message: str) -> None:
         """Say something in passing."""

@@ -54,13 +54,15 @@ SchedulerOption = Annotated[
 ]
 JsonOption = Annotated[
     bool | None,
-    typer.Option("--json", help="Print one JSON object on stdout; progress goes to stderr.", rich_help_panel=PANEL),
+    typer.Option(
+        "--json", metavar=" ", help="Print one JSON object on stdout; progress goes to stderr.", rich_help_panel=PANEL
+    ),
 ]
 QuietOption = Annotated[
-    bool | None, typer.Option("--quiet", "-q", help="No progress and no notes.", rich_help_panel=PANEL)
+    bool | None, typer.Option("--quiet", "-q", metavar=" ", help="No progress and no notes.", rich_help_panel=PANEL)
 ]
 DebugOption = Annotated[
-    bool | None, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=PANEL)
+    bool | None, typer.Option("--debug", metavar=" ", help="Show the traceback of an error.", rich_help_panel=PANEL)
 ]
 
 _OPTIONS: dict[str, Any] = {

@@ -27,7 +27,9 @@ Features = Annotated[
 ]
 DropEmpty = Annotated[
     bool,
-    typer.Option("--drop-empty", help="Leave out graphs without nodes, with their labels.", rich_help_panel=READING),
+    typer.Option(
+        "--drop-empty", metavar=" ", help="Leave out graphs without nodes, with their labels.", rich_help_panel=READING
+    ),
 ]
 PartitionMb = Annotated[float, typer.Option(metavar="MIB", help="Target size of a partition.", rich_help_panel=READING)]
 NodeAttribute = Annotated[
