@@ -265,10 +265,13 @@ def _ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.i
     sizes = stops - starts
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
+    shifts: NDArray[np.int64] = np.repeat(starts - (ends - sizes), sizes)
+    return np.arange(total, dtype=np.int64) + shifts
 
 
 def _joined_pointers(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    pointers = np.concatenate([np.zeros(1, dtype=np.int64), *(part[1:] - part[:-1] for part in parts)])
+    pointers: NDArray[np.int64] = np.concatenate(
+        [np.zeros(1, dtype=np.int64), *(part[1:] - part[:-1] for part in parts)]
+    )
     np.cumsum(pointers, out=pointers)
     return pointers
