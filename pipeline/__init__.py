@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from leap.pipeline.cluster import Workforce
     from leap.pipeline.datasets import from_networkx, from_pyg
     from leap.pipeline.export import to_pyg
-    from leap.pipeline.khop import khop
+    from leap.pipeline.neighborhoods import khop
     from leap.pipeline.stages.context import Context
     from leap.pipeline.stages.encode import encode
     from leap.pipeline.stages.extract import extract
@@ -27,7 +27,7 @@ _HOMES = {
     "from_networkx": "leap.pipeline.datasets",
     "from_pyg": "leap.pipeline.datasets",
     "ingest": "leap.pipeline.stages.ingest",
-    "khop": "leap.pipeline.khop",
+    "khop": "leap.pipeline.neighborhoods",
     "to_pyg": "leap.pipeline.export",
 }
 
@@ -50,7 +50,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
-    # Importing a submodule of the same name, such as `khop`, would otherwise shadow the function.
     globals()[name] = value
     return value
 

@@ -105,8 +105,9 @@ class Artifact:
         """Return the neighbourhoods of one partition, or of the whole dataset, with dataset-wide node ids."""
         names = ["node_ptr", "nodes", "edge_ptr", "edges"]
         chosen = self.partitions if partition is None else [self.partitions[partition]]
-        parts = [Neighborhoods(**self.read(part.index, names), hops=self.params["hops"]) for part in chosen]
-        return parts[0] if len(parts) == 1 else Neighborhoods.concat(parts)
+        kind = {"hops": self.params["hops"], "cap": self.params["cap"]}
+        parts = [Neighborhoods(**self.read(part.index, names), **kind) for part in chosen]
+        return parts[0] if len(parts) == 1 else Neighborhoods.concat(parts, renumber=False)
 
     def table(self, name: str) -> "pa.Table":
         """Return a Parquet table of the artifact, such as "graphs", "folds" or "partitions"."""

@@ -70,12 +70,16 @@ def fingerprint(edge_index: Tensor, batch: Tensor | None = None, ptr: Tensor | N
     if batch is not None and ptr is not None:
         start = _array(ptr)[_array(batch)[source]]
         source, target = source - start, target - start
+    return int(entry_fingerprints(source, target).sum())
+
+
+def entry_fingerprints(source: Any, target: Any) -> Any:
+    """Return the number that each entry, an array or tensor of int64 ids at a time, adds to the fingerprint."""
     # Multiply, fold and multiply again (64 bits, wrapping around), which leaves no linear relation between the
     # terms: swapping the ends of two edges changes the sum.
     mixed = (source * 0x1E3779B97F4A7C15) ^ (target * 0x3F58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> 31)) * 0x14D049BB133111EB
-    mixed = (mixed ^ (mixed >> 29)) * (source != target)
-    return int(mixed.sum())
+    return (mixed ^ (mixed >> 29)) * (source != target)
 
 
 def _array(tensor: Tensor) -> Any:

@@ -17,6 +17,11 @@ LEASE_SECONDS = 30.0
 POLL_SECONDS = 0.1
 
 
+def lock_path(location: Location, name: str) -> str:
+    """Path of a lock inside its store; absent if nobody ever took it (local) or nobody holds it (remote)."""
+    return f"locks/{name}.lock" if isinstance(location, LocalLocation) else f"locks/{name}.json"
+
+
 @contextlib.contextmanager
 def exclusive(location: Location, name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock `name` of a store; `on_wait` is called once if somebody else has it."""
@@ -33,7 +38,7 @@ def exclusive(location: Location, name: str, on_wait: Callable[[], None] | None 
 def _file_lock(location: LocalLocation, name: str, on_wait: Callable[[], None] | None) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
-    path = location.path(f"locks/{name}.lock")
+    path = location.path(lock_path(location, name))
     with writing(location.url):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
@@ -51,7 +56,7 @@ def _file_lock(location: LocalLocation, name: str, on_wait: Callable[[], None] |
 
 @contextlib.contextmanager
 def _lease(location: RemoteLocation, name: str, on_wait: Callable[[], None] | None) -> Iterator[None]:
-    path = f"locks/{name}.json"
+    path = lock_path(location, name)
     token = uuid.uuid4().hex
     seen: tuple[bytes, float] | None = None
     waited = False

@@ -163,10 +163,11 @@ class Neighborhoods:
         return replace(self, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=edges)
 
     @classmethod
-    def concat(cls, parts: Sequence[Neighborhoods]) -> Neighborhoods:
-        """Return several graphs' or batches' neighbourhoods side by side, ids moved up accordingly.
+    def concat(cls, parts: Sequence[Neighborhoods], *, renumber: bool = True) -> Neighborhoods:
+        """Return several graphs' or batches' neighbourhoods side by side.
 
-        Needs at least one part; all must have the same hops and cap.
+        Needs at least one part; all must have the same hops and cap. Ids are moved up by the nodes before each part,
+        unless `renumber` is false: pieces of one numbering keep their ids.
         """
         kinds = {(part.hops, part.cap) for part in parts}
         if len(kinds) != 1:
@@ -174,7 +175,7 @@ class Neighborhoods:
                 f"Neighbourhoods of one (hops, cap) can be joined, but got {sorted(kinds, key=str)}."
             )
         parts = [part.numpy() for part in parts]
-        shifts = np.cumsum([0, *(part.num_nodes for part in parts)])
+        shifts = np.cumsum([0, *(part.num_nodes if renumber else 0 for part in parts)])
         moved = [part.select(0, part.num_nodes, int(shift)) for part, shift in zip(parts, shifts, strict=False)]
         return replace(
             parts[0],

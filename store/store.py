@@ -21,7 +21,7 @@ from leap.store.errors import (
 )
 from leap.store.keys import KEY_LENGTH, SCHEMA_VERSION
 from leap.store.location import Location, locate
-from leap.store.lock import exclusive
+from leap.store.lock import exclusive, lock_path
 from leap.store.manifest import MANIFEST, Manifest
 from leap.store.references import References
 from leap.store.usage import Usage, note_created, note_use, read_usage
@@ -230,6 +230,13 @@ class Store:
     def usage(self, key: str) -> Usage:
         """When and how often an artifact was used."""
         return read_usage(self.location, key)
+
+    def wait_for_maker(self, key: str, on_wait: Callable[[], None] | None = None) -> Artifact | None:
+        """Wait if another process is making the artifact, and return it then; for those who must prepare first."""
+        if not self.location.exists(lock_path(self.location, key)):
+            return None
+        with exclusive(self.location, key, on_wait):
+            return self.lookup_unlocked(key)
 
     @contextlib.contextmanager
     def building(self, key: str, on_wait: Callable[[], None] | None = None) -> Iterator[Build]:

@@ -1,6 +1,7 @@
 """Static Euler characteristic transforms of every neighbourhood: the DECT of LEAP-F and the exact ℓ-ECT."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -113,21 +114,19 @@ class TransformRecipe(Recipe):
             if lo < hi:
                 arrays = neighborhoods.read(part.index, ["mean", "scale"])
                 rows = slice(lo - part.node_lo, hi - part.node_lo)
-                hoods.append(neighborhoods.neighborhoods(part.index).select(rows.start, rows.stop))
+                hoods.append(neighborhoods.neighborhoods(part.index).select(rows.start, rows.stop, shift=0))
                 mean.append(arrays["mean"][rows])
                 scale.append(arrays["scale"][rows])
         if not hoods:
             empty = neighborhoods.neighborhoods(0).select(0, 0)
             width = reader.dataset.manifest.summary["features"]
             return np.zeros((0, width), np.float32), empty, np.zeros((0, width), np.float32), np.zeros(0, np.float32)
-        joined = hoods[0] if len(hoods) == 1 else Neighborhoods.concat(hoods)
+        joined = hoods[0] if len(hoods) == 1 else Neighborhoods.concat(hoods, renumber=False)
         ids = np.unique(joined.nodes)
-        local = Neighborhoods(
-            node_ptr=joined.node_ptr,
+        local = replace(
+            joined,
             nodes=np.searchsorted(ids, joined.nodes).astype(joined.nodes.dtype),
-            edge_ptr=joined.edge_ptr,
             edges=np.searchsorted(ids, joined.edges).astype(joined.edges.dtype),
-            hops=self.hops,
         )
         return reader.features(ids.astype(np.int64)), local, np.concatenate(mean), np.concatenate(scale)
 

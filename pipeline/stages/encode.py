@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leap.pipeline.datasets import Source
 from leap.pipeline.derived import ENCODINGS, RECIPES, Plan, Recipe
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
-from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
+from leap.pipeline.stages.ingest import IngestOptions, dataset_name, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
@@ -14,7 +15,7 @@ from leap.store.errors import InvalidInputError
 
 
 def encode(
-    dataset: str,
+    dataset: "str | Source",
     encodings: str | Sequence[str] = ("rwpe", "lape"),
     *,
     params: Mapping[str, Any] | None = None,
@@ -26,7 +27,7 @@ def encode(
 
     Parameters
     ----------
-    dataset : name or path, as for `ingest`.
+    dataset : name, path or source, as for `ingest`.
     encodings : any of "rwpe", "lape", "lect", "dect".
     params : parameters such as {"dim": 10, "drop": "one", "directions": 16}; each encoding takes those it has, and
         one that no chosen encoding has is an error.
@@ -55,7 +56,7 @@ def encode(
 
         return [report] + [materialize(context, artifact, recipe, approve)[0] for recipe in recipes]
 
-    return StageResult("encode", dataset, retrying(context.store, attempt))
+    return StageResult("encode", dataset_name(dataset), retrying(context.store, attempt))
 
 
 def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> list[Recipe]:

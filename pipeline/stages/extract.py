@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from leap.pipeline.datasets import Source
 from leap.pipeline.derived import NeighborhoodsRecipe, Plan
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
+from leap.pipeline.stages.ingest import IngestOptions, dataset_name, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
@@ -14,7 +15,7 @@ DEFAULT_BUDGET_GB = 4.0
 
 
 def extract(
-    dataset: str,
+    dataset: "str | Source",
     hops: int | Sequence[int] = 1,
     *,
     cap: int | None = None,
@@ -27,7 +28,7 @@ def extract(
 
     Parameters
     ----------
-    dataset : name or path, as for `ingest`.
+    dataset : name, path or source, as for `ingest`.
     hops : one hop count or several; each gives an artifact of its own.
     cap : at most this many nodes in a neighbourhood, sampled with `cap_seed`.
     budget_gb : refuse if the indices are estimated to take more GiB than this.
@@ -68,4 +69,4 @@ def extract(
         return reports
 
     reports = retrying(context.store, attempt)
-    return StageResult("extract", dataset, reports)
+    return StageResult("extract", dataset_name(dataset), reports)

@@ -83,7 +83,7 @@ def ingest(
         return [ingest_artifact(dataset, options, context)[0]]
 
     reports = retrying(context.store, attempt)
-    return StageResult("ingest", _name(dataset), reports)
+    return StageResult("ingest", dataset_name(dataset), reports)
 
 
 def ingest_artifact(
@@ -94,14 +94,14 @@ def ingest_artifact(
     source = dataset if isinstance(dataset, Source) else find_source(dataset, options, context)
     fingerprint = source.fingerprint()
     key = _key(source, fingerprint, options)
-    artifact = context.store.lookup(key)
-    if artifact is not None:
-        context.store.note_use(key)
-        return _report(artifact, True, time.perf_counter() - start), artifact
 
     def say_waiting() -> None:
         context.reporter.note(f"another process is ingesting {source.name}; waiting for it")
 
+    artifact = context.store.lookup(key) or context.store.wait_for_maker(key, say_waiting)
+    if artifact is not None:
+        context.store.note_use(key)
+        return _report(artifact, True, time.perf_counter() - start), artifact
     # Reading comes first: input that cannot be used leaves the store untouched.
     graphs = _read(source, options, context)
     with context.store.building(key, say_waiting) as build:
@@ -189,7 +189,8 @@ def _write(
     return build.publish(draft, dataset_tables(graphs, plan))
 
 
-def _name(dataset: "str | Source") -> str:
+def dataset_name(dataset: "str | Source") -> str:
+    """Return the name under which a dataset is reported."""
     return dataset.name if isinstance(dataset, Source) else dataset
 
 
