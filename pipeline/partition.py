@@ -46,7 +46,8 @@ def plan_partitions(
 def plan_whole_graphs(node_ptr: NDArray[np.int64], total: NDArray[np.float64], target: float) -> list[Partition]:
     """Cut a dataset between graphs only, for work that needs a graph in one piece."""
     graphs = len(node_ptr) - 1
-    pieces, lo = [], 0
+    pieces: list[tuple[int, int]] = []
+    lo = 0
     at_graphs = total[node_ptr]
     while lo < graphs or not pieces:
         hi = max(lo + 1, int(np.searchsorted(at_graphs, at_graphs[lo] + target, side="right")) - 1)

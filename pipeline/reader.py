@@ -192,7 +192,9 @@ def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 def _spread(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return start, start + 1, …, start + size - 1 for each pair, one after the other."""
     ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    positions: NDArray[np.int64] = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)
+    return positions
 
 
 @functools.lru_cache(maxsize=4)

@@ -105,8 +105,8 @@ class Artifact:
         """Return the neighbourhoods of one partition, or of the whole dataset, with dataset-wide node ids."""
         names = ["node_ptr", "nodes", "edge_ptr", "edges"]
         chosen = self.partitions if partition is None else [self.partitions[partition]]
-        kind = {"hops": self.params["hops"], "cap": self.params["cap"]}
-        parts = [Neighborhoods(**self.read(part.index, names), **kind) for part in chosen]
+        known: dict[str, Any] = {"hops": self.params["hops"], "cap": self.params["cap"]}
+        parts = [Neighborhoods(**(known | self.read(part.index, names))) for part in chosen]
         return parts[0] if len(parts) == 1 else Neighborhoods.concat(parts, renumber=False)
 
     def table(self, name: str) -> "pa.Table":

@@ -5,7 +5,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -279,10 +279,10 @@ class Store:
     # Checking
 
     def verify(
-        self, keys: "list[str] | None" = None, progress: Callable[[int, int], None] | None = None
-    ) -> "list[Problem]":
+        self, keys: Sequence[str] | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Sequence[Problem]:
         """Read every byte of the given artifacts (default: all) and name whatever is not as published."""
-        problems = []
+        problems: MutableSequence[Problem] = []
         chosen = self.keys() if keys is None else keys
         for done, key in enumerate(chosen, 1):
             try:

@@ -78,7 +78,7 @@ class TransformRecipe(Recipe):
         if self.direction_values is None:
             return random_directions(dim, self.directions, self.direction_seed or 0)
         matrix = np.array(self.direction_values, dtype=np.float64).T
-        length = np.linalg.norm(matrix, axis=0)
+        length: NDArray[np.float64] = np.linalg.norm(matrix, axis=0)
         if not np.all(np.isfinite(length)) or np.any(length == 0):
             raise InvalidInputError("a direction has length zero or is not finite. Give vectors that point somewhere.")
         return matrix / length

@@ -55,7 +55,7 @@ class LapeRecipe(Recipe):
         local = reader.around(partition.node_lo, partition.node_hi, 0)
         node_ptr = reader.node_ptr(partition) - partition.node_lo
         result = lape(local.indptr, local.indices, node_ptr, self.dim, self.drop)
-        arrays = {
+        arrays: Arrays = {
             "encoding": result.vectors.astype(np.float32),
             "eigenvalues": result.eigenvalues,
         }

@@ -80,7 +80,7 @@ class NeighborhoodsRecipe(Recipe):
             "max_members": int(sizes.max(initial=0)),
             "max_edges": int(np.diff(edge_ptr).max(initial=0)),
         }
-        arrays = {"node_ptr": node_ptr, "edge_ptr": edge_ptr}
+        arrays: dict[str, Any] = {"node_ptr": node_ptr, "edge_ptr": edge_ptr}
         if not reader.dataset.manifest.summary["categorical"]:
             mean, scale = _mean_and_scale(reader, local, node_ptr, nodes)
             arrays |= {"mean": mean, "scale": scale}
