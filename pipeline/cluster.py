@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from leap.store.errors import InvalidInputError, LeapError, WorkFailedError
+from leap.store.errors import InvalidInputError, WorkFailedError
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
 
@@ -68,15 +68,13 @@ class DaskRunner:
 
         futures = [self._client.submit(function, *args, pure=False) for args in arguments]
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=self._client.loop):
                 on_done(future.result())
         except KilledWorker as error:
             raise WorkFailedError(
                 f"a task killed its worker several times ({error}); most often memory ran out. Use fewer --workers, "
                 "or ingest with a smaller --partition-mb."
             ) from error
-        except LeapError:
-            raise
         finally:
             self._client.cancel(futures, force=True)
 
