@@ -38,7 +38,7 @@ def fingerprint_arrays(arrays: Mapping[str, NDArray[Any] | None]) -> dict[str, A
 
 def _fingerprint_array(array: NDArray[Any]) -> dict[str, Any]:
     if array.dtype.hasobject:  # labels of mixed types: their text decides, the type included
-        content = "\0".join(f"{type(value).__name__}:{value!r}" for value in array.ravel()).encode()
+        content: Any = "\0".join(f"{type(value).__name__}:{value!r}" for value in array.ravel()).encode()
         dtype = "object"
     else:
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))

@@ -75,7 +75,10 @@ def letters(level: str, copies: int, seed: int) -> RawGraphs:
     distortion = LEVELS[level]
     rng = np.random.Generator(np.random.PCG64(seed))
     labels = list(PROTOTYPES) * copies
-    counts, points, strokes, first = [], [], [], 0
+    counts: list[int] = []
+    points: list[Point] = []
+    strokes: list[Stroke] = []
+    first = 0
     for label in labels:
         nodes, edges = _distort(*PROTOTYPES[label], distortion, rng)
         counts.append(len(nodes))

@@ -1,10 +1,14 @@
 """All datasets by name: what `leap datasets` lists and what a name or path given by the user means."""
 
 import difflib
+import os
 from pathlib import Path
 
 from leap.pipeline.datasets.generated import GeneratedFamily
+from leap.pipeline.datasets.heterophilous import HeterophilousFamily
+from leap.pipeline.datasets.hiv import MoleculeNetFamily
 from leap.pipeline.datasets.letters import LETTERS
+from leap.pipeline.datasets.own import find_own
 from leap.pipeline.datasets.raw_files import default_data_dir
 from leap.pipeline.datasets.romanesque import ROMANESQUE
 from leap.pipeline.datasets.source import DatasetInfo, Family, Lookup, Progress, Source, SourceOptions, checked_name
@@ -15,6 +19,8 @@ from leap.store.errors import UnknownDatasetError
 # A new family is one new file and one line here; the first that knows a name answers to it.
 FAMILIES: tuple[Family, ...] = (
     GeneratedFamily(TRIADS, *LETTERS, ROMANESQUE),
+    MoleculeNetFamily(),
+    HeterophilousFamily(),
     TUFamily(),
 )
 
@@ -52,7 +58,7 @@ def resolve(
     for family in FAMILIES:
         if name_or_path in family.names():
             return family.source(name_or_path, lookup)
-    if Path(name_or_path).exists():
+    if name_or_path and os.path.exists(name_or_path):  # unlike Path.exists, False also for impossible names
         return _own(name_or_path, options)
     discovered = {name: family for family in FAMILIES for name in family.discover(lookup.data)}
     if name_or_path in discovered:
@@ -79,4 +85,5 @@ def _suggestion(name: str, known: list[str]) -> str:
 
 
 def _own(path: str, options: SourceOptions) -> Source:
-    raise NotImplementedError
+    known = frozenset(name for family in FAMILIES for name in family.names())
+    return find_own(Path(path).expanduser(), options, known)

@@ -133,6 +133,11 @@ class Family(ABC):
         """Line of `leap datasets`."""
 
 
+def is_safe_name(name: str) -> bool:
+    """Whether `name` can be a folder's without leaving the folder it is in."""
+    return _NAME.fullmatch(name) is not None
+
+
 def checked_name(name: str) -> str:
     """Return `name` if it is safe as a folder name, so that no path built from it leaves its folder.
 
@@ -141,7 +146,7 @@ def checked_name(name: str) -> str:
     InvalidInputError
         For an empty name, separators, a leading dot or characters other than letters, digits and ``._+-``.
     """
-    if not _NAME.fullmatch(name):
+    if not is_safe_name(name):
         raise InvalidInputError(
             f"{name!r} cannot be a dataset's name: use letters, digits and '._+-', starting with a letter or digit."
         )

@@ -6,7 +6,7 @@ from typing import Any
 from leap.pipeline.datasets.download import fetch_into, unzip
 from leap.pipeline.datasets.fingerprint import fingerprint_files
 from leap.pipeline.datasets.raw_files import raw_folder, raw_folders, total_bytes
-from leap.pipeline.datasets.source import DatasetInfo, Executor, Family, Lookup, Progress, Source
+from leap.pipeline.datasets.source import DatasetInfo, Executor, Family, Lookup, Progress, Source, is_safe_name
 from leap.pipeline.datasets.tu_format import OPTIONAL, REQUIRED, has_tu_files, read_tu, tu_files
 from leap.pipeline.datasets.tu_names import TU_NAMES
 from leap.pipeline.graphs import RawGraphs
@@ -51,10 +51,12 @@ class TUFamily(Family):
 
     def discover(self, data: Path) -> tuple[str, ...]:
         """Names of folders in TU format that the collection does not know."""
-        if not data.is_dir():
+        try:
+            folders = sorted(path.name for path in data.iterdir() if path.is_dir())
+        except OSError:  # no such folder, or not for us to read: nothing to discover
             return ()
-        candidates = sorted(path.name for path in data.iterdir() if path.is_dir() and path.name not in TU_NAMES)
-        return tuple(name for name in candidates if not name.startswith(".") and _find(data, name) is not None)
+        others = [name for name in folders if name not in TU_NAMES and is_safe_name(name)]
+        return tuple(name for name in others if _find(data, name) is not None)
 
     def source(self, name: str, lookup: Lookup) -> Source:
         """Source of a dataset of the collection; downloads its archive where its files are missing.

@@ -9,7 +9,7 @@ import pytest
 from leap.pipeline.datasets import catalog, resolve
 from leap.pipeline.datasets.raw_files import default_data_dir
 from leap.pipeline.datasets.source import checked_name
-from leap.store.errors import InvalidInputError, UnknownDatasetError
+from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDatasetError
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,22 @@ def test_a_misspelt_name_is_answered_with_the_right_one(typed, meant, tmp_path):
 def test_a_name_like_no_other_gets_no_suggestion(tmp_path):
     with pytest.raises(UnknownDatasetError, match=r"no dataset 'qqqqqqqq'\. 'leap datasets'"):
         resolve("qqqqqqqq", data=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 5000, "a\0b"])
+def test_impossible_names_are_unknown_datasets(name, tmp_path):
+    with pytest.raises(UnknownDatasetError):
+        resolve(name, data=tmp_path)
+
+
+def test_impossible_paths_are_missing_files():
+    with pytest.raises(MissingRawFilesError):
+        resolve("./" + "x" * 5000)
+
+
+def test_odd_folders_beside_the_raw_files_are_passed_over(tmp_path, write_tu):
+    write_tu(tmp_path / "with space", "with space")
+    assert "with space" not in [info.name for info in catalog(tmp_path)]
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "a\\b", ".hidden", "a b", "a\n", "-x", "C:x"])

@@ -1,0 +1,163 @@
+"""Own graphs from NetworkX: objects, GraphML, GML or node-link JSON; nothing is ever unpickled."""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leap.pipeline.datasets.attributed import AttributedGraph, assemble
+from leap.pipeline.datasets.fingerprint import fingerprint_files
+from leap.pipeline.datasets.memory import MemorySource
+from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
+from leap.pipeline.graphs import RawGraphs
+from leap.store.errors import InvalidInputError, MissingRawFilesError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def from_networkx(
+    graphs: "nx.Graph | Iterable[nx.Graph]",
+    name: str,
+    options: SourceOptions = SourceOptions(),  # noqa: B008
+) -> Source:
+    """Make a source of NetworkX graphs in memory, one or several; see `assemble` for features and labels.
+
+    Raises
+    ------
+    InvalidInputError
+        As `assemble`, or a name that cannot be a folder's.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> source = from_networkx([nx.path_graph(3), nx.cycle_graph(4)], "two-shapes")
+    >>> source.read().node_counts.tolist()
+    [3, 4]
+    """
+    several = [graphs] if hasattr(graphs, "nodes") else list(graphs)
+    return MemorySource(
+        name, "networkx", assemble([_convert(graph, f"graph {i}") for i, graph in enumerate(several)], options)
+    )
+
+
+class NetworkXFiles(Source):
+    """Files in GraphML, GML or node-link JSON, one graph a file; a JSON file may hold a list of graphs.
+
+    Files are taken in the order of their names, numbers by value: g2 comes before g10.
+    """
+
+    def __init__(self, name: str, root: Path, files: list[Path], options: SourceOptions) -> None:
+        self.name = name
+        self._root = root
+        self._files = sorted(files, key=_natural)
+        self._options = options
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Reader, version, options and the content of every file."""
+        files = fingerprint_files(self._root, self._files)
+        return {"reader": "networkx-files", "version": 1, "options": self._options.as_dict(), "files": files}
+
+    def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
+        """Read all files.
+
+        Raises
+        ------
+        InvalidInputError
+            A file that is not in its format, or as `assemble`.
+        """
+        graphs: list[AttributedGraph] = []
+        for number, path in enumerate(self._files, start=1):
+            graphs.extend(_read(path))
+            if progress is not None:
+                progress(number, len(self._files))
+        return assemble(graphs, self._options)
+
+
+def find_networkx(path: Path, name: str, options: SourceOptions) -> Source | None:
+    """Source of a file or folder in one of the formats, None for anything else."""
+    if path.is_file():
+        return NetworkXFiles(name, path.parent, [path], options) if path.suffix.lower() in READERS else None
+    files = [file for file in path.iterdir() if file.is_file() and file.suffix.lower() in READERS]
+    return NetworkXFiles(name, path, files, options) if files else None
+
+
+def _read(path: Path) -> list[AttributedGraph]:
+    try:
+        return READERS[path.suffix.lower()](path)
+    except InvalidInputError:
+        raise
+    except OSError as error:
+        raise MissingRawFilesError(f"cannot read {path}: {error.strerror or error}.") from error
+    except Exception as error:  # the parsers raise a dozen kinds, some of them bare
+        kind = path.suffix.lower().lstrip(".")
+        raise InvalidInputError(
+            f"{path} is not a {kind} file that can be read ({type(error).__name__}: {error})."
+        ) from error
+
+
+def _read_graphml(path: Path) -> list[AttributedGraph]:
+    import networkx as nx
+
+    return [_convert(nx.read_graphml(path), str(path))]
+
+
+def _read_gml(path: Path) -> list[AttributedGraph]:
+    import networkx as nx
+
+    return [_convert(nx.read_gml(path, label="id"), str(path))]
+
+
+def _read_json(path: Path) -> list[AttributedGraph]:
+    content = json.loads(path.read_bytes())
+    if isinstance(content, list):
+        return [_node_link(graph, f"{path}, graph {i}") for i, graph in enumerate(content)]
+    return [_node_link(content, str(path))]
+
+
+READERS: dict[str, Callable[[Path], list[AttributedGraph]]] = {
+    ".graphml": _read_graphml,
+    ".gml": _read_gml,
+    ".json": _read_json,
+}
+
+
+def _convert(graph: Any, origin: str) -> AttributedGraph:
+    if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
+        raise InvalidInputError(f"{origin} is a {type(graph).__name__}, not a NetworkX graph.")
+    return AttributedGraph(
+        origin, dict(graph.nodes(data=True)), [tuple(edge[:2]) for edge in graph.edges()], dict(graph.graph)
+    )
+
+
+def _node_link(content: Any, origin: str) -> AttributedGraph:
+    """Read the node-link form directly: NetworkX would silently add nodes that only edges name."""
+    links = next((key for key in ("links", "edges") if isinstance(content, dict) and key in content), None)
+    if links is None or not isinstance(content.get("nodes"), list) or not isinstance(content[links], list):
+        raise InvalidInputError(
+            f"{origin} is not in node-link form: it needs the lists 'nodes' and 'links' or 'edges'."
+        )
+    nodes: dict[Any, dict[str, Any]] = {}
+    for position, entry in enumerate(content["nodes"]):
+        if not isinstance(entry, dict) or "id" not in entry:
+            raise InvalidInputError(f"{origin}: entry {position} of 'nodes' has no 'id'.")
+        node = _hashable(entry["id"])
+        if node in nodes:
+            raise InvalidInputError(f"{origin}: two nodes have the id {node!r}.")
+        nodes[node] = {key: value for key, value in entry.items() if key != "id"}
+    edges = []
+    for position, entry in enumerate(content[links]):
+        if not isinstance(entry, dict) or not {"source", "target"} <= entry.keys():
+            raise InvalidInputError(f"{origin}: entry {position} of {links!r} lacks 'source' or 'target'.")
+        edges.append((_hashable(entry["source"]), _hashable(entry["target"])))
+    return AttributedGraph(origin, nodes, edges, dict(content.get("graph") or {}))
+
+
+def _hashable(value: Any) -> Any:
+    """JSON turns tuples, which are common as node ids, into lists."""
+    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path.name) if part]

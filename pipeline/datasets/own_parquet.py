@@ -1,0 +1,125 @@
+"""Own graphs as Parquet tables: edges.parquet, and where wanted nodes.parquet and graphs.parquet."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.pipeline.datasets.fingerprint import fingerprint_files
+from leap.pipeline.datasets.labels import graph_targets, node_classes
+from leap.pipeline.datasets.node_ids import resolve_ids
+from leap.pipeline.datasets.parquet_columns import Columns
+from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
+from leap.pipeline.graphs import RawGraphs, Task
+from leap.store.errors import InvalidInputError
+
+TABLES = ("edges", "nodes", "graphs")
+MASKS = ("train", "val", "test")
+
+
+class ParquetTables(Source):
+    """A folder of Parquet tables.
+
+    edges.parquet : source, target and, for several graphs, graph.
+    nodes.parquet : optional. id (row numbers without), graph, features, y (node labels), train, val, test
+    (truth
+        values, or lists of them, one a split). Features are the columns `options.node_attributes`, else x (a
+        number or a list), else x0, x1 …, else every numeric column by name; whole numbers throughout are
+        categories. Without this table the nodes are the ids that edges name, in ascending order.
+    graphs.parquet : optional. graph and y; it may name graphs without nodes.
+
+    A node is told by its id or, where edges have a graph column, by graph and id together, so that each graph
+    may count its nodes from 0.
+    """
+
+    def __init__(self, name: str, folder: Path, options: SourceOptions) -> None:
+        self.name = name
+        self._folder = folder
+        self._options = options
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Reader, version, options and the content of the tables."""
+        paths = [path for table in TABLES if (path := self._folder / f"{table}.parquet").is_file()]
+        files = fingerprint_files(self._folder, paths)
+        return {"reader": "parquet", "version": 1, "options": self._options.as_dict(), "files": files}
+
+    def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
+        """Read the tables.
+
+        Raises
+        ------
+        InvalidInputError
+            No Parquet, missing columns or values, ids that no node has or that two have.
+        """
+        edges, nodes, graphs = (Columns.open(self._folder / f"{table}.parquet") for table in TABLES)
+        if edges is None:
+            raise InvalidInputError(f"{self._folder} has no edges.parquet.")
+        ids = resolve_ids(edges, nodes, graphs)
+        x, names = _features(nodes, self._options)
+        y, task = _labels(nodes, graphs, self._options)
+        masks = _masks(nodes) if task == "node-classification" else None
+        if ids.order is not None:  # nodes of a graph were scattered
+            x = None if x is None else x[ids.order]
+            y = y[ids.order] if y is not None and task == "node-classification" else y
+            masks = None if masks is None else {part: mask[ids.order] for part, mask in masks.items()}
+        notes: dict[str, Any] = {"node_columns": names}
+        if nodes is None:
+            notes["nodes"] = "no nodes.parquet: nodes are the ids that edges name"
+        return RawGraphs(
+            node_counts=ids.counts,
+            edges=ids.edges,
+            x=x,
+            y=y,
+            task=task,
+            masks=masks,
+            feature_source="node columns" if names else "none",
+            notes=notes,
+        )
+
+
+def find_parquet(path: Path, name: str, options: SourceOptions) -> Source | None:
+    """Source of a folder with edges.parquet, None for anything else."""
+    return ParquetTables(name, path, options) if (path / "edges.parquet").is_file() else None
+
+
+def _features(nodes: Columns | None, options: SourceOptions) -> tuple[NDArray[Any] | None, list[str]]:
+    if nodes is None:
+        if options.node_attributes:
+            raise InvalidInputError("without nodes.parquet there are no node columns to use as features.")
+        return None, []
+    reserved = {"id", "graph", options.node_label or "y", *MASKS}
+    if options.node_attributes is not None:
+        names = list(options.node_attributes)
+    elif "x" in nodes:
+        names = ["x"]
+    elif numbered := [name for name in nodes.names if re.fullmatch(r"x_?\d+", name)]:
+        names = sorted(numbered, key=lambda name: int(name.lstrip("x_")))
+    else:
+        names = sorted(name for name in nodes.names if name not in reserved and nodes.is_numeric(name))
+    return (nodes.matrix(names), names) if names else (None, [])
+
+
+def _labels(nodes: Columns | None, graphs: Columns | None, options: SourceOptions) -> tuple[NDArray[Any] | None, Task]:
+    if graphs is not None:
+        wanted = (options.graph_label,) if options.graph_label else ("y", "label")
+        if name := next((name for name in wanted if name in graphs), None):
+            return graph_targets(graphs.values(name).tolist(), f"column {name!r} of {graphs.path}")
+    if options.graph_label:
+        raise InvalidInputError(f"no column {options.graph_label!r} in graphs.parquet.")
+    name = options.node_label or "y"
+    if nodes is not None and name in nodes:
+        return node_classes(nodes.values(name), f"column {name!r} of {nodes.path}"), "node-classification"
+    if options.node_label:
+        raise InvalidInputError(f"no column {options.node_label!r} in nodes.parquet.")
+    return None, "none"
+
+
+def _masks(nodes: Columns | None) -> dict[str, NDArray[np.bool_]] | None:
+    present = [part for part in MASKS if nodes is not None and part in nodes]
+    if nodes is None or not present:
+        return None
+    if len(present) < len(MASKS):
+        raise InvalidInputError(f"{nodes.path} has {' and '.join(present)} but needs train, val and test together.")
+    return {part: nodes.matrix([part]).astype(np.bool_) for part in MASKS}

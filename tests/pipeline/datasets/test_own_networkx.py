@@ -1,0 +1,194 @@
+"""NetworkX graphs: objects and files, their attributes as features and labels."""
+
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leap.pipeline.canonical import canonicalize
+from leap.pipeline.datasets import SourceOptions, from_networkx, resolve
+from leap.store.errors import InvalidInputError
+
+
+def labelled(label=1, nodes=3):
+    graph = nx.path_graph(nodes, create_using=nx.Graph)
+    graph.graph["y"] = label
+    for node in graph:
+        graph.nodes[node].update(x=[float(node), 0.5], colour="red", weight=node)
+    return graph
+
+
+def write(graph, path):
+    if path.suffix == ".json":
+        path.write_text(json.dumps(nx.node_link_data(graph, edges="links")))
+    elif path.suffix == ".gml":
+        nx.write_gml(graph, path)
+    else:
+        nx.write_graphml(graph, path)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 1000)), min_size=1, max_size=4))
+def test_graphs_in_memory_keep_nodes_edges_and_order(shapes):
+    graphs = [nx.gnp_random_graph(n, 0.5, seed=seed) for n, seed in shapes]
+    result = canonicalize(from_networkx(graphs, "random").read())
+    union = nx.disjoint_union_all(graphs)
+    assert result.node_ptr.tolist() == np.cumsum([0, *(len(graph) for graph in graphs)]).tolist()
+    assert [result.indices[a:b].tolist() for a, b in zip(result.indptr[:-1], result.indptr[1:], strict=True)] == [
+        sorted(union[v]) for v in range(len(union))
+    ]
+
+
+@pytest.mark.parametrize("suffix", [".graphml", ".gml", ".json"])
+def test_every_format_gives_the_graphs_back(suffix, tmp_path):
+    for number in (10, 2, 1):  # files are taken by number, not by spelling
+        graph = nx.path_graph(number)
+        graph.graph["y"] = number
+        nx.set_node_attributes(graph, {node: float(node) for node in graph}, "height")
+        write(graph, tmp_path / f"g{number}{suffix}")
+    result = canonicalize(resolve(f"{tmp_path}/").read())
+    assert np.diff(result.node_ptr).tolist() == [1, 2, 10]
+    assert result.classes == [1, 2, 10]
+    np.testing.assert_array_equal(result.x[:, 0], [0, 0, 1, *range(10)])
+    assert result.summary["edges"] == 0 + 1 + 9
+
+
+def test_a_json_list_holds_several_graphs(tmp_path):
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps([nx.node_link_data(labelled(label), edges="edges") for label in ("b", "a")]))
+    result = canonicalize(resolve(str(path)).read())
+    assert (result.y.tolist(), result.classes) == ([1, 0], ["a", "b"])
+    assert result.x.shape == (6, 2)
+    assert resolve(str(path)).name == "many"
+
+
+def test_directed_and_multigraphs_become_simple():
+    graph = nx.MultiDiGraph([(0, 1), (0, 1), (1, 0), (1, 1)])
+    summary = canonicalize(from_networkx(graph, "multi").read()).summary
+    assert (summary["edges"], summary["self_loops_dropped"], summary["duplicate_edges_merged"]) == (1, 1, 1)
+
+
+def test_features_come_from_x_unless_others_are_named():
+    graph = labelled()
+    assert from_networkx(graph, "g").read().x.tolist() == [[0, 0.5], [1, 0.5], [2, 0.5]]
+    chosen = from_networkx(graph, "g", SourceOptions(node_attributes=("weight", "x"))).read()
+    assert chosen.x.tolist() == [[0, 0, 0.5], [1, 1, 0.5], [2, 2, 0.5]]
+    assert chosen.notes["unused_node_attributes"] == ["colour"]
+
+
+def test_without_x_all_numeric_attributes_are_taken_by_name():
+    graph = nx.path_graph(2)
+    nx.set_node_attributes(graph, {0: {"b": 1.5, "a": 2, "t": "no"}, 1: {"b": 2.5, "a": 3, "t": "no", "c": 1}})
+    raw = from_networkx(graph, "g").read()
+    assert raw.notes["node_attributes"] == ["a", "b"]
+    assert raw.x.tolist() == [[2, 1.5], [3, 2.5]]
+
+
+def test_whole_numbers_throughout_are_categories():
+    graph = nx.path_graph(2)
+    nx.set_node_attributes(graph, {0: [1, 2], 1: [3, 4]}, "x")
+    assert canonicalize(from_networkx(graph, "g").read()).is_categorical
+
+
+def test_node_labels_count_where_graphs_have_none():
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: "b", 1: "a", 2: "b"}, "y")
+    result = canonicalize(from_networkx(graph, "g").read())
+    assert result.task == "node-classification"
+    assert (result.y.tolist(), result.classes) == ([1, 0, 1], ["a", "b"])
+    graph.graph["label"] = 4
+    assert from_networkx(graph, "g").read().task == "graph-classification"
+
+
+@pytest.mark.parametrize(
+    ("labels", "task"),
+    [
+        ([1, 2], "graph-classification"),
+        (["a", "b"], "graph-classification"),
+        ([True, False], "graph-classification"),
+        ([np.int64(3), 4], "graph-classification"),
+        ([0.5, 2], "graph-regression"),
+        ([[1, 2], [3, 4]], "graph-regression"),
+        ([[1], [2]], "graph-classification"),
+    ],
+)
+def test_the_kind_of_label_sets_the_task(labels, task):
+    assert from_networkx([labelled(label) for label in labels], "g").read().task == task
+
+
+def test_the_fingerprint_of_graphs_in_memory_is_their_content():
+    one, same = from_networkx(labelled(), "g"), from_networkx(labelled(), "g")
+    assert json.loads(json.dumps(one.fingerprint())) == one.fingerprint() == same.fingerprint()
+    assert one.fingerprint() != from_networkx(labelled(2), "g").fingerprint()
+    assert one.fingerprint() != from_networkx(labelled("1"), "g").fingerprint()
+
+
+def test_options_are_part_of_the_fingerprint_of_files(tmp_path):
+    write(labelled(), tmp_path / "g.json")
+    options = SourceOptions(node_attributes=("weight",))
+    assert resolve(f"{tmp_path}/").fingerprint() != resolve(f"{tmp_path}/", options=options).fingerprint()
+
+
+def broken(**attributes):
+    graph = labelled()
+    graph.nodes[1].update(attributes)
+    return graph
+
+
+BAD = {
+    "text feature": (broken(x="red"), SourceOptions(), "graph 0, node 1: the attribute 'x' is 'red'"),
+    "short feature": (broken(x=[1.0]), SourceOptions(), r"is \[1.0\]; it must be a list of 2 numbers"),
+    "unknown attribute": (labelled(), SourceOptions(node_attributes=("z",)), "'z' is missing"),
+    "nan": (broken(x=[float("nan"), 1.0]), SourceOptions(), "node 1 has nan in column 0"),
+    "unknown graph label": (labelled(), SourceOptions(graph_label="z"), "no graph attribute 'z'"),
+    "unlabelled graph": ([labelled(), nx.path_graph(2)], SourceOptions(), "graph 1 has no graph attribute 'y'"),
+    "unlabelled node": (nx.path_graph(2), SourceOptions(node_label="z"), "2 of 2 nodes have no attribute 'z'"),
+    "mixed labels": ([labelled(1), labelled("a")], SourceOptions(), "labels must be all whole"),
+    "ragged targets": ([labelled([1, 2]), labelled([1, 2, 3])], SourceOptions(), "3 values for graph 1"),
+    "real node labels": (
+        nx.set_node_attributes(graph := nx.path_graph(2), {0: 1.0, 1: 0.5}, "y") or graph,
+        SourceOptions(),
+        "node 1 is 0.5",
+    ),
+    "nothing": ([], SourceOptions(), "no graphs"),
+    "not a graph": ([3], SourceOptions(), "graph 0 is a int"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_graphs_are_refused_with_the_value_met(case):
+    graphs, options, message = BAD[case]
+    with pytest.raises(InvalidInputError, match=message):
+        canonicalize(from_networkx(graphs, "g", options).read())
+
+
+BAD_FILES = {
+    "half.json": ('{"nodes": [', "not a json file"),
+    "list.json": ("[1]", "graph 0 is not in node-link form"),
+    "other.json": ('{"a": 1}', "not in node-link form"),
+    "noid.json": ('{"nodes": [{"a": 1}], "links": []}', "entry 0 of 'nodes' has no 'id'"),
+    "twice.json": ('{"nodes": [{"id": 1}, {"id": 1}], "links": []}', "two nodes have the id 1"),
+    "nolink.json": ('{"nodes": [{"id": 1}], "links": [{"source": 1}]}', "entry 0 of 'links'"),
+    "stray.json": ('{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 7}]}', "node 7, which does not exist"),
+    "bad.graphml": ("<graphml><node>", "not a graphml file"),
+    "bad.gml": ("graph [ node [ id a ]", "not a gml file"),
+    "bytes.json": (b"\xff\xfe\x00", "not a json file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_malformed_files_are_named(name, tmp_path):
+    content, message = BAD_FILES[name]
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        resolve(str(path)).read()
+    assert str(path) in str(caught.value)
+
+
+def test_tuples_as_node_ids_survive_json(tmp_path):
+    write(nx.grid_2d_graph(2, 3), tmp_path / "grid.json")
+    assert canonicalize(resolve(f"{tmp_path}/").read()).summary["edges"] == 7
