@@ -30,7 +30,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Where raw files are looked for before any download [LEAP_DATA, else data].",
+        help="Where raw files are looked for before any download [LEAP_DATA, else ~/.cache/leap/data].",
         rich_help_panel=PANEL,
     ),
 ]

@@ -11,7 +11,8 @@ from leap.store import Artifact, Partition
 if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader
 
-STEPS_A_SECOND = 5e7
+STEPS_A_SECOND = 3e8
+SECONDS_A_PARTITION = 5.0
 
 
 class RwpeRecipe(Recipe):
@@ -35,12 +36,11 @@ class RwpeRecipe(Recipe):
         half = (self.dim + 1) // 2
         # A walk of `half` steps touches a ball that grows with the degree and never exceeds the graph.
         touched = np.minimum((degree + 1.0) ** min(half, 4), graph_entries) * half
-        seconds = float(touched.sum()) / STEPS_A_SECOND
-        cost = 4.0 * self.dim + touched / 8
-        partitions = plan_partitions(
-            node_ptr, cumulative(cost), partition_target(reader.dataset), reader.dataset.partitions
-        )
-        return Plan(partitions, seconds, 4.0 * self.dim * len(degree))
+        seconds = touched / STEPS_A_SECOND
+        target = partition_target(reader.dataset)
+        cost = 4.0 * self.dim + seconds / SECONDS_A_PARTITION * target
+        partitions = plan_partitions(node_ptr, cumulative(cost), target, reader.dataset.partitions)
+        return Plan(partitions, float(seconds.sum()), 4.0 * self.dim * len(degree))
 
     def compute(
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]

@@ -1,17 +1,17 @@
 """What every stage is given: the store, where raw files are, who works and who is told."""
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from leap.pipeline.cluster import Workforce
+from leap.pipeline.datasets import default_data_dir
 from leap.pipeline.progress import Reporter, Silence
 from leap.store import Store
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """Return where raw files are looked for: what was given, else `LEAP_DATA`, else `data`."""
-    return given or Path(os.environ.get("LEAP_DATA") or "data")
+    """Return where raw files are looked for: what was given, else `LEAP_DATA`, else the user's cache folder."""
+    return given or default_data_dir()
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Context:
 
     Attributes
     ----------
-    data : folder where raw files are looked for before any download (default: `LEAP_DATA`, then `data`).
+    data : folder where raw files are looked for before any download (see `data_folder`).
     """
 
     store: Store = field(default_factory=Store.open)

@@ -1,6 +1,7 @@
 """The ingest stage: raw files or a generator → canonical graphs, their tables and folds in the store."""
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -146,7 +147,12 @@ def _read(source: Source, options: IngestOptions, context: Context) -> "Graphs":
             shown = done
 
         raw = source.read(on_progress, OnDemandExecutor(context.workforce))
-    return canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
+    graphs = canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
+    if graphs.task == "node-classification" and graphs.masks is None and graphs.y is not None:
+        from leap.pipeline.folds import node_masks
+
+        graphs = replace(graphs, masks=node_masks(graphs.y), summary=graphs.summary | {"masks": "generated"})
+    return graphs
 
 
 def _write(
