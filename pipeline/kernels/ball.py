@@ -213,13 +213,16 @@ def _keep_smallest(queue, begin, end, room, state, global_ids, marks, keys):  # 
 
 @njit(nogil=True)
 def _sort(queue, begin, end):  # type: ignore[no-untyped-def]
-    if end - begin > 32:
-        queue[begin:end].sort()
-        return
-    for p in range(begin + 1, end):
-        u = queue[p]
-        i = p
-        while i > begin and queue[i - 1] > u:
-            queue[i] = queue[i - 1]
-            i -= 1
-        queue[i] = u
+    """Sort queue[begin:end] ascending by Shell's method: hops are short, and numba's own sort compiles slowly."""
+    gap = 1
+    while 3 * gap < end - begin:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for p in range(begin + gap, end):
+            u = queue[p]
+            i = p
+            while i >= begin + gap and queue[i - gap] > u:
+                queue[i] = queue[i - gap]
+                i -= gap
+            queue[i] = u
+        gap //= 3
