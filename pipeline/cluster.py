@@ -122,7 +122,7 @@ def _local(workers: int) -> Iterator[DaskRunner]:
 
     from distributed import Client, LocalCluster
 
-    # One thread a process: the kernels are single-threaded, and so is BLAS inside a worker.
+    # One thread a process, for kernels as for BLAS: processes are what shares the machine.
     with (
         LocalCluster(
             n_workers=workers,
@@ -130,6 +130,7 @@ def _local(workers: int) -> Iterator[DaskRunner]:
             processes=True,
             dashboard_address=None,
             silence_logs=logging.CRITICAL,
+            env={"NUMBA_NUM_THREADS": "1"},
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
