@@ -1,0 +1,60 @@
+"""Fixtures for tests of every layer: stores in temporary folders, small datasets, pictures of a folder's bytes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def snapshot() -> Callable[..., dict[str, bytes]]:
+    """Return a function that gives every file below a folder with its bytes, without those under `leave_out`.
+
+    Locks are files that processes take turns in holding; like notes of when an artifact was used they say nothing
+    about content.
+    """
+
+    def take(root: Path | str, leave_out: tuple[str, ...] = ("locks", "usage")) -> dict[str, bytes]:
+        top = Path(root)
+        files = ((path.relative_to(top), path) for path in sorted(top.rglob("*")) if path.is_file())
+        return {str(name): path.read_bytes() for name, path in files if name.parts[0] not in leave_out}
+
+    return take
+
+
+@pytest.fixture
+def tu_folder(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a small TU dataset, four graphs of 3, 4, 0 and 1 nodes, and gives its folder.
+
+    Keywords replace the content of a file (`A="1, 2\\n"`), or leave it out (`node_attributes=None`).
+    """
+
+    def write(name: str = "toy", folder: Path | None = None, **files: str | None) -> Path:
+        content: dict[str, str | None] = {
+            "A": "1, 2\n2, 1\n2, 3\n3, 2\n4, 5\n5, 4\n5, 6\n6, 5\n6, 7\n7, 6\n7, 4\n4, 7\n",
+            "graph_indicator": "1\n1\n1\n2\n2\n2\n2\n4\n",
+            "graph_labels": "1\n-1\n1\n-1\n",
+            "node_attributes": "".join(f"{i / 4}, {i * i}\n" for i in range(8)),
+        }
+        target = folder or tmp_path / "own" / name
+        target.mkdir(parents=True, exist_ok=True)
+        for part, text in (content | files).items():
+            if text is not None:
+                (target / f"{name}_{part}.txt").write_text(text)
+        return target
+
+    return write
+
+
+@pytest.fixture
+def flip_a_bit() -> Callable[[Path], None]:
+    """Return a function that flips one bit in the middle of a file and leaves its size and time as they were."""
+    import os
+
+    def flip(path: Path) -> None:
+        info, data = path.stat(), bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(bytes(data))
+        os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+    return flip
