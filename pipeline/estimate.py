@@ -88,6 +88,6 @@ def refuse_explosion(dataset: str, hops: int, facts: dict[str, Any], size: float
         return
     raise NeighborhoodsTooLargeError(
         f"the {hops}-hop neighbourhoods of {dataset!r} are estimated at {facts['estimated_memberships']:,} memberships "
-        f"and {facts['estimated_edges']:,} edges, {size / 2**30:.1f} GiB; the budget is {budget / 2**30:.1f} GiB. "
+        f"and {facts['estimated_edges']:,} edges, {size / 2**30:.3g} GiB; the budget is {budget / 2**30:.3g} GiB. "
         "Use fewer --hops, limit neighbourhoods with --cap (64, say), or raise --budget-gb."
     )

@@ -28,6 +28,7 @@ from leap.store.usage import Usage, note_created, note_use, read_usage
 
 MARKER = "leap-store.json"
 DEFAULT_URL = ".leap"
+SPACE_MARGIN = 2**20  # for tables, manifests and the like
 VIEWABLE = frozenset({"rwpe", "lape"})  # kinds whose first columns do not depend on how many were asked for
 
 
@@ -216,11 +217,16 @@ class Store:
         return None
 
     def discard(self, key: str, reason: str) -> None:
-        """Drop a damaged artifact, so that the next request makes it again, and warn."""
-        warnings.warn(
-            f"artifact {key[:12]} is damaged and will be rebuilt: {reason}", DamagedArtifactWarning, stacklevel=2
-        )
+        """Drop a damaged artifact, so that the next request makes it again, and warn.
+
+        Nothing happens if it is sound by now, because another process has met the damage too and was faster.
+        """
         with exclusive(self.location, key):
+            if not self.verify([key]):
+                return
+            warnings.warn(
+                f"artifact {key[:12]} is damaged and will be rebuilt: {reason}", DamagedArtifactWarning, stacklevel=2
+            )
             self.location.remove(folder_of(key))
 
     def note_use(self, key: str) -> None:
@@ -271,6 +277,16 @@ class Store:
         self.location.remove(folder_of(key))
         return None
 
+    def require_space(self, size: float) -> None:
+        """Raise NoSpaceError if about `size` bytes more would not fit; asked before anything is written."""
+        free = self.location.free_bytes()
+        if free is not None and size + SPACE_MARGIN > free:
+            raise NoSpaceError(
+                f"the result needs about {size / 2**20:,.1f} MiB, and the disk of the store at {self.url} has "
+                f"{free / 2**20:,.1f} MiB free. Free some ('leap store gc' lists what is unused) or choose another "
+                "place with --store."
+            )
+
     def _create(self) -> None:
         if not self.location.exists(MARKER):
             marker = {"format": "leap-store", "schema": SCHEMA_VERSION}
@@ -290,6 +306,8 @@ class Store:
                 problems += [Problem(key, message) for message in artifact.problems(thorough=True)]
             except (DamagedArtifactError, NewerSchemaError) as error:
                 problems.append(Problem(key, str(error)))
+            except FileNotFoundError:  # removed by somebody while we were looking: nothing is wrong with it
+                pass
             if progress is not None:
                 progress(done, len(chosen))
         return problems

@@ -37,11 +37,12 @@ def note_created(location: Location, key: str, seconds: float) -> None:
 
 
 def note_use(location: Location, key: str) -> None:
-    """Note a use. Two at the same moment may count as one; a store that cannot be written is still readable."""
+    """Note a use. Two at the same moment may count as one."""
     usage = read_usage(location, key)
-    with contextlib.suppress(LeapError, OSError):
-        _write(location, key, replace(usage, last_used=time.time(), uses=usage.uses + 1))
+    _write(location, key, replace(usage, last_used=time.time(), uses=usage.uses + 1))
 
 
 def _write(location: Location, key: str, usage: Usage) -> None:
-    location.write_bytes(f"{USAGE}/{key}.json", json.dumps(asdict(usage)).encode())
+    # A store that cannot be written, or is full by now, still answers; only the note is lost.
+    with contextlib.suppress(LeapError, OSError):
+        location.write_bytes(f"{USAGE}/{key}.json", json.dumps(asdict(usage)).encode())

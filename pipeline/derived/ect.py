@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from leap.pipeline.derived.neighborhoods import NeighborhoodsRecipe
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
@@ -32,9 +32,9 @@ class TransformRecipe(Recipe):
     cap_seed: int = Field(default=0, ge=0)
     directions: int = Field(default=16, ge=1, le=4096)
     direction_seed: int | None = Field(default=0, ge=0)
-    direction_values: tuple[tuple[float, ...], ...] | None = None
+    direction_values: tuple[tuple[FiniteFloat, ...], ...] | None = None
     thresholds: int = Field(default=16, ge=1, le=4096)
-    radius: float = Field(default=1.1, gt=0)
+    radius: FiniteFloat = Field(default=1.1, gt=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -47,6 +47,13 @@ class TransformRecipe(Recipe):
         if values.get("direction_values") is not None:
             values["direction_seed"] = None
             values["directions"] = len(values["direction_values"])
+        return values
+
+    @field_validator("direction_values")
+    @classmethod
+    def _directions_point_somewhere(cls, values: Any) -> Any:
+        if values is not None and not all(any(vector) for vector in values):
+            raise ValueError("a direction has length zero; give vectors that point somewhere")
         return values
 
     def requires(self) -> list[Recipe]:
@@ -79,8 +86,6 @@ class TransformRecipe(Recipe):
             return random_directions(dim, self.directions, self.direction_seed or 0)
         matrix = np.array(self.direction_values, dtype=np.float64).T
         length: NDArray[np.float64] = np.linalg.norm(matrix, axis=0)
-        if not np.all(np.isfinite(length)) or np.any(length == 0):
-            raise InvalidInputError("a direction has length zero or is not finite. Give vectors that point somewhere.")
         return matrix / length
 
     def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
@@ -137,8 +142,8 @@ class DectRecipe(TransformRecipe):
     kind: ClassVar[str] = "dect"
     algorithm: ClassVar[int] = 1
 
-    scale: float = Field(default=128.0, gt=0)
-    edge_weight: float = Field(default=1.0, ge=0)
+    scale: FiniteFloat = Field(default=128.0, gt=0)
+    edge_weight: FiniteFloat = Field(default=1.0, ge=0)
 
     def compute(
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]

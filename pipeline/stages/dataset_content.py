@@ -16,6 +16,12 @@ from leap.store.keys import canonical_json
 POINTER_BYTES = 8
 
 
+def uncompressed_bytes(graphs: Graphs) -> int:
+    """Bytes of all arrays of the dataset together."""
+    arrays = (graphs.node_ptr, graphs.indptr, graphs.indices, graphs.x, graphs.y, *(graphs.masks or {}).values())
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
 def plan_dataset(graphs: Graphs, partition_bytes: int) -> list[Partition]:
     """Cut the dataset by the bytes of its features and adjacency."""
     row = graphs.x.itemsize * graphs.x.shape[1] + POINTER_BYTES

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leap.pipeline.datasets import Source
-from leap.pipeline.derived import ENCODINGS, RECIPES, Plan, Recipe
+from leap.pipeline.derived import ENCODINGS, RECIPES, Recipe
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
+from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB, within_budget
 from leap.pipeline.stages.ingest import IngestOptions, dataset_name, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
@@ -47,13 +47,7 @@ def encode(
 
     def attempt() -> list[ArtifactReport]:
         report, artifact = ingest_artifact(dataset, ingest_options or IngestOptions(), context)
-
-        def approve(plan: Plan) -> None:
-            from leap.pipeline.estimate import refuse_explosion
-
-            if "estimated_memberships" in plan.facts:
-                refuse_explosion(artifact.manifest.dataset, 0, plan.facts, plan.bytes, budget_gb * 2**30)
-
+        approve = within_budget(artifact, budget_gb)
         return [report] + [materialize(context, artifact, recipe, approve)[0] for recipe in recipes]
 
     return StageResult("encode", dataset_name(dataset), retrying(context.store, attempt))

@@ -1,14 +1,15 @@
 """The extract stage: neighbourhood indices and normalization statistics, one artifact for each hop count."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from leap.pipeline.datasets import Source
-from leap.pipeline.derived import NeighborhoodsRecipe, Plan
+from leap.pipeline.derived import NeighborhoodsRecipe, Plan, Recipe
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_name, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
+from leap.store import Artifact
 from leap.store.errors import InvalidInputError
 
 DEFAULT_BUDGET_GB = 4.0
@@ -57,16 +58,19 @@ def extract(
 
     def attempt() -> list[ArtifactReport]:
         report, artifact = ingest_artifact(dataset, ingest_options or IngestOptions(), context)
-        reports = [report]
-        for recipe in recipes:
+        approve = within_budget(artifact, budget_gb)
+        return [report] + [materialize(context, artifact, recipe, approve)[0] for recipe in recipes]
 
-            def approve(plan: Plan, hops: int = recipe.hops) -> None:
-                from leap.pipeline.estimate import refuse_explosion
+    return StageResult("extract", dataset_name(dataset), retrying(context.store, attempt))
 
-                refuse_explosion(artifact.manifest.dataset, hops, plan.facts, plan.bytes, budget_gb * 2**30)
 
-            reports.append(materialize(context, artifact, recipe, approve)[0])
-        return reports
+def within_budget(dataset: Artifact, budget_gb: float) -> Callable[[Recipe, Plan], None]:
+    """Return what `materialize` asks before any work: it refuses neighbourhoods estimated beyond the budget."""
 
-    reports = retrying(context.store, attempt)
-    return StageResult("extract", dataset_name(dataset), reports)
+    def approve(recipe: Recipe, plan: Plan) -> None:
+        from leap.pipeline.estimate import refuse_explosion
+
+        if isinstance(recipe, NeighborhoodsRecipe):
+            refuse_explosion(dataset.manifest.dataset, recipe.hops, plan.facts, plan.bytes, budget_gb * 2**30)
+
+    return approve

@@ -37,7 +37,7 @@ class IngestOptions(BaseModel):
 
     features: Literal["degree", "constant", "rwpe"] = "degree"
     drop_empty: bool = False
-    partition_mb: float = Field(default=8.0, gt=0)
+    partition_mb: float = Field(default=8.0, ge=0.001, le=2**20)
     node_attributes: tuple[str, ...] | None = None
     graph_label: str | None = None
     node_label: str | None = None
@@ -105,6 +105,9 @@ def ingest_artifact(
         return _report(artifact, True, time.perf_counter() - start), artifact
     # Reading comes first: input that cannot be used leaves the store untouched.
     graphs = _read(source, options, context)
+    from leap.pipeline.stages.dataset_content import uncompressed_bytes
+
+    context.store.require_space(uncompressed_bytes(graphs))
     with context.store.building(key, say_waiting) as build:
         if build.published is not None:
             return _report(build.published, True, time.perf_counter() - start), build.published

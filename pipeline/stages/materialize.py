@@ -9,10 +9,9 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.provenance import versions
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
-from leap.store.errors import DamagedArtifactError, NoSpaceError
+from leap.store.errors import DamagedArtifactError
 from leap.store.store import view
 
-SPACE_MARGIN = 64 * 2**20
 ATTEMPTS = 3
 
 
@@ -20,13 +19,13 @@ def materialize(
     context: Context,
     dataset: Artifact,
     recipe: Recipe,
-    approve: Callable[[Plan], None] = lambda plan: None,
+    approve: Callable[[Recipe, Plan], None] = lambda recipe, plan: None,
 ) -> tuple[ArtifactReport, Artifact]:
     """Return the artifact of a recipe for a dataset, making it if nothing stored answers the request.
 
     Parameters
     ----------
-    approve : called with the plan before any work; raises to refuse it.
+    approve : called with each recipe to carry out and its plan before any work; raises to refuse it.
     """
     start = time.perf_counter()
     store = context.store
@@ -47,8 +46,8 @@ def materialize(
 
     reader = open_reader(store.url, dataset.key)
     plan = recipe.plan(reader, inputs)
-    approve(plan)
-    _require_space(store, plan)
+    approve(recipe, plan)
+    store.require_space(plan.bytes)
     with store.building(key, say_waiting) as build:
         if build.published is not None:
             return _report(recipe, build.published, True, time.perf_counter() - start, 0), build.published
@@ -134,16 +133,6 @@ def _publish(build: Build, plan: Plan, recipe: Recipe, dataset: Artifact, inputs
 
 def _flat(entry: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in entry.items() if isinstance(value, (bool, int, float, str))}
-
-
-def _require_space(store: Store, plan: Plan) -> None:
-    free = store.location.free_bytes()
-    if free is not None and plan.bytes + SPACE_MARGIN / 64 > free:
-        raise NoSpaceError(
-            f"the result needs about {plan.bytes / 2**20:,.0f} MiB, and the disk of the store at {store.url} has "
-            f"{free / 2**20:,.0f} MiB free. Free some ('leap store gc' lists what is unused) or choose another place "
-            "with --store."
-        )
 
 
 def _report(recipe: Recipe, artifact: Artifact, cached: bool, seconds: float, resumed: int) -> ArtifactReport:

@@ -1,5 +1,6 @@
 """Turn pydantic's complaints about parameters into one sentence a person can act on."""
 
+import reprlib
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -14,8 +15,10 @@ def validated(model: type[Model], **values: Any) -> Model:
     try:
         return model(**values)
     except ValidationError as error:
-        complaints = [
-            f"{'.'.join(map(str, entry['loc'])) or 'parameters'} is {entry['input']!r}: {entry['msg'].lower()}"
-            for entry in error.errors()
-        ]
+        complaints = [_complaint(entry["loc"], entry["input"], entry["msg"]) for entry in error.errors()]
         raise InvalidInputError("; ".join(complaints) + ".") from None
+
+
+def _complaint(path: tuple[int | str, ...], value: Any, message: str) -> str:
+    name = ".".join(map(str, path)) or "parameters"
+    return f"{name} is {reprlib.repr(value)}: {message.lower().removeprefix('value error, ')}"
