@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from leap.store.errors import InvalidInputError, WorkFailedError
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
+CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def employ(workforce: Workforce, tasks: int, seconds: float) -> Iterator[Runner]
     tasks : number of tasks.
     seconds : rough single-process estimate of all of them together.
     """
-    if workforce.scheduler is not None:
+    if workforce.scheduler is not None and tasks:
         with _connected(workforce.scheduler) as runner:
             yield runner
         return
@@ -106,14 +107,20 @@ def _connected(address: str) -> Iterator[DaskRunner]:
     from distributed import Client
 
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise InvalidInputError(
             f"no Dask scheduler answers at {address!r} ({type(error).__name__}). Start one with 'dask scheduler' and "
             "'dask worker ADDRESS', or leave --scheduler out."
         ) from error
     with client:
-        yield DaskRunner(client, max(1, len(client.scheduler_info()["workers"])))
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise InvalidInputError(
+                f"the Dask scheduler at {address!r} has no workers. Start some with 'dask worker {address}'."
+            ) from error
+        yield DaskRunner(client, len(client.scheduler_info()["workers"]))
 
 
 @contextlib.contextmanager
@@ -128,7 +135,9 @@ def _local(workers: int) -> Iterator[DaskRunner]:
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            # None would still claim Dask's usual port, and complain where another cluster has it.
+            dashboard_address="localhost:0",
+            scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,
             env={"NUMBA_NUM_THREADS": "1"},
         ) as cluster,
