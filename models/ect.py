@@ -1,0 +1,311 @@
+"""Euler characteristic transforms of neighbourhoods without gradients: the kernels behind cached encodings.
+
+Heights of a normalized neighbourhood are an affine function of the heights of the raw features,
+⟨θ, (x(u) - μ_v) / c_v⟩ = (⟨θ, x(u)⟩ - ⟨θ, μ_v⟩) / c_v: all nodes are projected once, in float64 so that features far
+from zero do not cancel, and neighbourhood features are never materialized.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Literal
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.store.errors import InvalidInputError
+
+# Beyond this many units of s·|t - h| a sigmoid is 0 or 1 to float32 precision (1.5e-8).
+WINDOW = 18.0
+# Added to the scale of a neighbourhood before features are divided by it.
+EPSILON = 1e-6
+_PROJECTED_ROWS = 65_536
+
+
+def dect_forward(
+    x: NDArray[Any],
+    node_ptr: NDArray[np.int64],
+    nodes: NDArray[Any],
+    edge_ptr: NDArray[np.int64],
+    edges: NDArray[Any],
+    mean: NDArray[Any],
+    scale: NDArray[Any],
+    directions: NDArray[Any],
+    thresholds: NDArray[Any],
+    scale_factor: float,
+    edge_weight: float = 1.0,
+    *,
+    threads: int = 1,
+) -> NDArray[np.float32]:
+    """Differentiable Euler characteristic transform of every neighbourhood, forward only (paper, section 3).
+
+    Σ_nodes σ(s (t_j - h_u)) - edge_weight · Σ_edges σ(s (t_j - max(h_a, h_b))), with h_u = ⟨θ_i, f(u)⟩ and
+    f(u) = (x(u) - mean) / (scale + 1e-6).
+
+    Parameters
+    ----------
+    x : (N, d) features.
+    node_ptr, nodes : (n + 1,) and (M,) members of each neighbourhood as rows of `x`.
+    edge_ptr, edges : (n + 1,) and (2, K) edges of each neighbourhood as rows of `x`, each undirected edge once.
+    mean, scale : (n, d) and (n,) normalization of each neighbourhood; scale 0 marks a constant one, all of whose
+        heights are 0. Give the mean in float64 where features lie far from zero.
+    directions : (d, D).
+    thresholds : (T,) ascending.
+    scale_factor : s, positive.
+    threads : neighbourhoods are shared out among so many threads; the result does not depend on it.
+
+    Returns
+    -------
+    (n, D, T) float32, accumulated in float64.
+
+    Raises
+    ------
+    InvalidInputError
+        For shapes that do not fit, thresholds that do not ascend, or a scale that is not positive.
+    """
+    if not 0.0 < scale_factor < np.inf:
+        raise InvalidInputError(f"the sigmoid's scale must be positive, got {scale_factor}.")
+    heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
+    grid = _read_only(thresholds, np.float64)
+    ratios = np.exp(-scale_factor * np.diff(grid))
+    out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.float32)
+    pointers = _index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+
+    def run(begin: int, end: int) -> None:
+        _dect(begin, end, *pointers, heights, offsets, inverse, grid, ratios, scale_factor, edge_weight, out)
+
+    _share_out(run, len(out), threads)
+    return out
+
+
+def ect_forward(
+    x: NDArray[Any],
+    node_ptr: NDArray[np.int64],
+    nodes: NDArray[Any],
+    edge_ptr: NDArray[np.int64],
+    edges: NDArray[Any],
+    mean: NDArray[Any],
+    scale: NDArray[Any],
+    directions: NDArray[Any],
+    thresholds: NDArray[Any],
+    complex: Literal["points", "edges"] = "edges",
+    *,
+    threads: int = 1,
+) -> NDArray[np.int32]:
+    """Exact Euler characteristic transform of every neighbourhood: the static ℓ-ECT.
+
+    The number of nodes with h_u <= t_j, less (for "edges") the number of edges with max(h_a, h_b) <= t_j. Parameters
+    and errors are those of `dect_forward`.
+
+    Returns
+    -------
+    (n, D, T) int32.
+    """
+    if complex not in ("points", "edges"):
+        raise InvalidInputError(f"the complex is 'points' or 'edges', got {complex!r}.")
+    heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
+    grid = _read_only(thresholds, np.float64)
+    out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.int32)
+    pointers = _index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+
+    def run(begin: int, end: int) -> None:
+        _ect(begin, end, *pointers, heights, offsets, inverse, grid, complex == "edges", out)
+
+    _share_out(run, len(out), threads)
+    return out
+
+
+def _prepare(
+    x: NDArray[Any],
+    node_ptr: NDArray[np.int64],
+    edge_ptr: NDArray[np.int64],
+    edges: NDArray[Any],
+    mean: NDArray[Any],
+    scale: NDArray[Any],
+    directions: NDArray[Any],
+    thresholds: NDArray[Any],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Check shapes; heights of all nodes (N, D) and of all means (n, D), and 1 / (scale + ε) or 0 (n,)."""
+    n, d = len(node_ptr) - 1, x.shape[1]
+    expected = {
+        "edge_ptr": (edge_ptr.shape, (n + 1,)),
+        "edges": (edges.shape, (2, edges.shape[-1])),
+        "mean": (mean.shape, (n, d)),
+        "scale": (scale.shape, (n,)),
+        "directions": (directions.shape, (d, directions.shape[-1])),
+        "thresholds": (thresholds.shape, (len(thresholds),)),
+    }
+    for name, (met, wanted) in expected.items():
+        if met != wanted:
+            raise InvalidInputError(f"{name} must have shape {wanted}, got {met}.")
+    if len(thresholds) == 0 or np.any(np.diff(thresholds) <= 0):
+        raise InvalidInputError(f"thresholds must ascend and be at least one, got {thresholds}.")
+    wide = scale.astype(np.float64)
+    inverse = np.where(wide > 0.0, 1.0 / (wide + EPSILON), 0.0)
+    basis = _read_only(directions, np.float64)
+    return _project(x, basis), _project(mean, basis), inverse
+
+
+def _project(x: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Multiply by the directions in float64, with a summation order that does not depend on the rows around."""
+    out = np.zeros((len(x), directions.shape[1]))
+    for begin in range(0, len(x), _PROJECTED_ROWS):
+        rows = _read_only(x[begin : begin + _PROJECTED_ROWS], np.float64)
+        _add_products(rows, directions, out[begin : begin + _PROJECTED_ROWS])
+    return out
+
+
+def _index_arrays(
+    node_ptr: NDArray[np.int64],
+    nodes: NDArray[Any],
+    edge_ptr: NDArray[np.int64],
+    edges: NDArray[Any],
+    rows: int,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The index arrays in the types that the kernels are compiled for."""
+    index_type = np.int32 if rows < 2**31 else np.int64
+    return (
+        _read_only(node_ptr, np.int64),
+        _read_only(nodes, index_type),
+        _read_only(edge_ptr, np.int64),
+        _read_only(edges[0], index_type),
+        _read_only(edges[1], index_type),
+    )
+
+
+def _read_only(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Present an input in one type, contiguous and read-only: numba compiles anew for arrays that may be written."""
+    view = np.ascontiguousarray(array, dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+def _share_out(run: Callable[[int, int], None], count: int, threads: int) -> None:
+    """Call `run` on ranges that cover 0 … count. Kernels release the GIL; each result is written by one thread."""
+    if threads <= 1 or count < 2:
+        run(0, count)
+        return
+    bounds = np.linspace(0, count, 4 * threads + 1).astype(np.int64)
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(run, int(a), int(b)) for a, b in pairwise(bounds)]:
+            done.result()
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_products(rows: Any, directions: Any, out: Any) -> None:
+    for i in range(len(rows)):
+        for k in range(rows.shape[1]):
+            entry = rows[i, k]
+            for j in range(directions.shape[1]):
+                out[i, j] += entry * directions[k, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _first_at_least(grid: Any, value: float) -> int:
+    """Index of the first threshold >= value; one guess suffices on an even grid, any ascending grid is handled."""
+    last = len(grid) - 1
+    if not value > grid[0]:
+        return 0
+    if value > grid[last]:
+        return last + 1
+    j = int(last * ((value - grid[0]) / (grid[last] - grid[0])))
+    while j > 0 and grid[j - 1] >= value:
+        j -= 1
+    while grid[j] < value:
+        j += 1
+    return j
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_sigmoid(height: float, weight: float, grid: Any, ratios: Any, s: float, curve: Any, jumps: Any) -> None:
+    """Add weight · σ(s (t - height)): inside the window to `curve`, from its end on as one jump."""
+    j = _first_at_least(grid, height - WINDOW / s)
+    if j < len(grid) and grid[j] <= height + WINDOW / s:
+        decay = np.exp(-s * (grid[j] - height))  # one exp; the next thresholds multiply by known ratios
+        while True:
+            curve[j] += weight / (1.0 + decay)
+            j += 1
+            if j == len(grid) or grid[j] > height + WINDOW / s:
+                break
+            decay *= ratios[j - 1]
+    if j < len(grid):
+        jumps[j] += weight
+
+
+@numba.njit(cache=True, nogil=True)
+def _dect(
+    begin: int,
+    end: int,
+    node_ptr: Any,
+    nodes: Any,
+    edge_ptr: Any,
+    tails: Any,
+    heads: Any,
+    heights: Any,
+    offsets: Any,
+    inverse: Any,
+    grid: Any,
+    ratios: Any,
+    s: float,
+    edge_weight: float,
+    out: Any,
+) -> None:
+    count, steps = heights.shape[1], len(grid)
+    curve = np.empty((count, steps))
+    jumps = np.empty((count, steps))
+    for v in range(begin, end):
+        curve[:] = 0.0
+        jumps[:] = 0.0
+        for m in range(node_ptr[v], node_ptr[v + 1]):
+            u = nodes[m]
+            for i in range(count):
+                h = (heights[u, i] - offsets[v, i]) * inverse[v]
+                _add_sigmoid(h, 1.0, grid, ratios, s, curve[i], jumps[i])
+        for m in range(edge_ptr[v], edge_ptr[v + 1]):
+            a, b = tails[m], heads[m]
+            for i in range(count):
+                h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
+                _add_sigmoid(h, -edge_weight, grid, ratios, s, curve[i], jumps[i])
+        for i in range(count):
+            level = 0.0
+            for j in range(steps):
+                level += jumps[i, j]
+                out[v, i, j] = level + curve[i, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _ect(
+    begin: int,
+    end: int,
+    node_ptr: Any,
+    nodes: Any,
+    edge_ptr: Any,
+    tails: Any,
+    heads: Any,
+    heights: Any,
+    offsets: Any,
+    inverse: Any,
+    grid: Any,
+    with_edges: bool,
+    out: Any,
+) -> None:
+    count, steps = heights.shape[1], len(grid)
+    jumps = np.empty((count, steps + 1), np.int32)
+    for v in range(begin, end):
+        jumps[:] = 0
+        for m in range(node_ptr[v], node_ptr[v + 1]):
+            u = nodes[m]
+            for i in range(count):
+                jumps[i, _first_at_least(grid, (heights[u, i] - offsets[v, i]) * inverse[v])] += 1
+        if with_edges:
+            for m in range(edge_ptr[v], edge_ptr[v + 1]):
+                a, b = tails[m], heads[m]
+                for i in range(count):
+                    h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
+                    jumps[i, _first_at_least(grid, h)] -= 1
+        for i in range(count):
+            level = 0
+            for j in range(steps):
+                level += jumps[i, j]
+                out[v, i, j] = level
