@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -34,7 +35,7 @@ class Bars:
             return
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -57,4 +58,4 @@ class Bars:
     def note(self, message: str) -> None:
         """Say something in passing."""
         if not self._quiet:
-            errors.print(f"[dim]{message}[/]")
+            errors.print(f"[dim]{escape(message)}[/]")

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from leap.cli.output import console, human_bytes, print_json, table
 from leap.cli.settings import Settings
@@ -52,4 +53,5 @@ def datasets(
     console.print(shown)
     if hidden:
         console.print(f"[dim]{hidden} more TU datasets can be downloaded by name: leap datasets --all[/]")
-    console.print(f"[dim]Raw files are looked for under {data_folder(settings.data)} (--data, LEAP_DATA).[/]")
+    folder = escape(str(data_folder(settings.data)))
+    console.print(f"[dim]Raw files are looked for under {folder} (--data, LEAP_DATA).[/]")

@@ -144,8 +144,9 @@ def _read_directions(path: Path | None) -> tuple[tuple[float, ...], ...] | None:
         matrix = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InvalidInputError(f"--directions-file {str(path)!r} is not a readable .npy array ({error}).") from error
-    if matrix.ndim != 2:
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
         raise InvalidInputError(
-            f"--directions-file holds an array of shape {matrix.shape}; it must have shape (features, directions)."
+            f"--directions-file holds {matrix.dtype} values of shape {matrix.shape}; it must hold numbers of shape "
+            "(features, directions)."
         )
     return tuple(tuple(float(value) for value in column) for column in matrix.T)

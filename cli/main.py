@@ -4,13 +4,13 @@ import sys
 import warnings
 
 from leap.cli.app import app
-from leap.cli.output import errors, show_error
+from leap.cli.output import show_error, show_warning
 from leap.store.errors import LeapError
 
 
 def main() -> None:
     """Run the command line; exit codes are 0 done, 1 the work failed, 2 wrong usage or bad input."""
-    warnings.showwarning = lambda message, *_: errors.print(f"[yellow]Warning:[/] {message}", highlight=False)
+    warnings.showwarning = lambda message, *_: show_warning(str(message))
     is_debugging = "--debug" in sys.argv
     try:
         app()

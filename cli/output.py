@@ -19,6 +19,11 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
 
 
+def show_warning(message: str) -> None:
+    """Print a warning as one paragraph."""
+    errors.print(f"[yellow]Warning:[/] {escape(message)}", soft_wrap=not errors.is_terminal)
+
+
 def show_error(message: str) -> None:
     """Print an error as one paragraph."""
     errors.print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=not errors.is_terminal)

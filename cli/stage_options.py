@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from leap.cli.output import console, human_bytes, human_params, human_seconds, plural, print_json, table
 from leap.cli.settings import Settings
@@ -129,7 +130,7 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
             human_bytes(report.bytes),
             human_seconds(report.seconds),
         )
-    console.print(f"[bold]{result.dataset}[/]: {_dataset_line(result)}")
+    console.print(f"[bold]{escape(result.dataset)}[/]: {escape(_dataset_line(result))}")
     console.print(shown)
 
 

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from leap.cli.output import console, errors, human_bytes, human_params, human_seconds, plural, print_json, table
 from leap.cli.settings import Settings, with_settings
@@ -85,9 +86,8 @@ def list_artifacts(
         )
     if rows:
         console.print(shown)
-    console.print(
-        f"[dim]{plural(len(rows), 'artifact')}, {human_bytes(sum(row['bytes'] for row in rows))} in {store.url}[/]"
-    )
+    size = human_bytes(sum(row["bytes"] for row in rows))
+    console.print(f"[dim]{plural(len(rows), 'artifact')}, {size} in {escape(store.url)}[/]")
     if unfinished:
         console.print(
             f"[dim]{plural(len(unfinished), 'artifact')} unfinished; the next request for one continues it.[/]"
@@ -110,7 +110,7 @@ def show(settings: Settings, key: Annotated[str, typer.Argument(help="Key, its f
     facts.add_row("kind", manifest.kind)
     facts.add_row("dataset", manifest.dataset)
     facts.add_row("key", manifest.key)
-    facts.add_row("path", artifact.path)
+    facts.add_row("path", escape(artifact.path))
     facts.add_row("parameters", human_params(manifest.params))
     facts.add_row("made from", ", ".join(f"{role} {key[:12]}" for role, key in manifest.inputs.items()) or "raw data")
     facts.add_row("size", f"{human_bytes(manifest.size)} in {plural(len(manifest.files), 'file')}")
@@ -118,7 +118,7 @@ def show(settings: Settings, key: Annotated[str, typer.Argument(help="Key, its f
     facts.add_row("arrays", ", ".join(artifact.array_names()))
     facts.add_row("tables", ", ".join(name for name in manifest.files if name.endswith(".parquet")))
     for name, value in manifest.summary.items():
-        facts.add_row(name.replace("_", " "), _short(value))
+        facts.add_row(name.replace("_", " "), escape(_short(value)))
     facts.add_row("made", f"{_age(row['created'])} ago in {human_seconds(row['seconds'])}")
     facts.add_row("uses", f"{row['uses']}, last {_age(row['last_used'])} ago")
     facts.add_row("tags", ", ".join(row["tags"]) + (" (pinned)" if row["pinned"] else ""))
@@ -159,19 +159,19 @@ def why(
     nearest = answer.explanation.nearest
     if answer.hit is not None:
         console.print(
-            f"[green]Cached:[/] {kind} of {dataset} is {answer.hit.key[:12]}"
+            f"[green]Cached:[/] {kind} of {escape(dataset)} is {answer.hit.key[:12]}"
             + (" (as a view)." if answer.is_view else ".")
         )
         return
     if nearest is None:
-        console.print(f"[yellow]Not cached:[/] the store at {settings.open_store().url} has no {kind} at all.")
+        console.print(f"[yellow]Not cached:[/] the store at {escape(settings.open_store().url)} has no {kind} at all.")
         return
     console.print(
         f"[yellow]Not cached.[/] The nearest is {kind} {nearest.key[:12]} of {nearest.manifest.dataset}; it differs in"
     )
     shown = table("what", "asked", "stored", fold=("asked", "stored"))
     for name, (asked, stored) in answer.explanation.differences.items():
-        shown.add_row(name, str(asked), str(stored))
+        shown.add_row(name, escape(str(asked)), escape(str(stored)))
     console.print(shown)
 
 
@@ -208,7 +208,7 @@ def verify(
         print_json({"store": store.url, "artifacts": len(chosen), "problems": found})
     else:
         for problem in problems:
-            errors.print(f"[red]{problem.key[:12]}[/]  {problem.message}")
+            errors.print(f"[red]{problem.key[:12]}[/]  {escape(problem.message)}")
         damaged = len({problem.key for problem in problems})
         console.print(
             f"[green]{plural(len(chosen), 'artifact')} verified, all sound.[/]"
@@ -236,7 +236,10 @@ def tag(
     store = settings.open_store()
     if delete:
         store.references.untag(key)
-        console.print(f"Removed tag {key}.")
+        if settings.json:
+            print_json({"deleted": key})
+        else:
+            console.print(f"Removed tag {key}.")
         return
     if name is None and pin is None:
         raise InvalidInputError("nothing to do. Give a NAME for the tag, --pin, --unpin or --delete.")
@@ -318,15 +321,17 @@ def remove_artifacts(
     dry_run: DryRun = False,
 ) -> None:
     """Remove artifacts by key or tag."""
-    from leap.store.collect import plan_removal, remove
+    from leap.store.collect import plan_removal, remove, unreadable
 
     store = settings.open_store()
+    damaged = unreadable(store, keys)
     artifacts = plan_removal(store, keys, cascade=cascade)
+    going = [artifact.key for artifact in artifacts] + damaged
     if not dry_run:
-        remove(store, [artifact.key for artifact in artifacts])
+        remove(store, going)
     size = sum(artifact.manifest.size for artifact in artifacts)
     if settings.json:
-        print_json({"dry_run": dry_run, "bytes": size, "keys": [artifact.key for artifact in artifacts]})
+        print_json({"dry_run": dry_run, "bytes": size, "keys": going})
         return
     shown = table("kind", "dataset", "parameters", "key", "size", right=("size",), fold=("parameters",))
     for artifact in artifacts:
@@ -337,5 +342,7 @@ def remove_artifacts(
             artifact.key[:12],
             human_bytes(artifact.manifest.size),
         )
+    for key in damaged:
+        shown.add_row("[red]damaged[/]", "", "", key[:12], "")
     console.print(shown)
-    _say_removed(len(artifacts), size, dry_run)
+    _say_removed(len(going), size, dry_run)

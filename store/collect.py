@@ -3,8 +3,9 @@
 import time
 from dataclasses import dataclass
 
-from leap.store.artifact import Artifact, folder_of
-from leap.store.errors import ArtifactInUseError
+from leap.store.artifact import ARTIFACTS, Artifact, folder_of
+from leap.store.errors import ArtifactInUseError, DamagedArtifactError
+from leap.store.location import STAGING_SUFFIX
 from leap.store.lock import exclusive
 from leap.store.store import Store
 from leap.store.usage import USAGE
@@ -58,13 +59,14 @@ def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = N
 
 
 def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:
-    """Keys of unfinished artifacts that nobody has worked on for `keep_days` days."""
+    """Names of unfinished artifacts, and of halves of removed ones, that nobody has touched for `keep_days` days."""
     now = time.time() if now is None else now
+    halves = [name for name in store.location.names(ARTIFACTS) if name.endswith(STAGING_SUFFIX)]
     stale = []
-    for key in store.unfinished():
-        times = [info.mtime_ns or 0 for info in store.location.files(folder_of(key)).values()]
+    for name in [*store.unfinished(), *halves]:
+        times = [info.mtime_ns or 0 for info in store.location.files(folder_of(name)).values()]
         if now - max(times, default=0) / 1e9 > keep_days * SECONDS_A_DAY:
-            stale.append(key)
+            stale.append(name)
     return stale
 
 
@@ -94,6 +96,17 @@ def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artif
             )
         chosen |= children
     return [artifacts[key] for key in artifacts if key in chosen]
+
+
+def unreadable(store: Store, names: list[str]) -> list[str]:
+    """Return the keys among the given keys or tags whose manifest is damaged, so that nothing else is known of them."""
+    found = []
+    for key in dict.fromkeys(store.resolve(name) for name in names):
+        try:
+            store.get(key)
+        except DamagedArtifactError:
+            found.append(key)
+    return found
 
 
 def remove(store: Store, keys: list[str]) -> list[str]:

@@ -117,7 +117,7 @@ def ingest_artifact(
 
 def dataset_request(dataset: str, options: IngestOptions, context: Context) -> tuple[str, str]:
     """Return the reported name and the key of a dataset without reading it."""
-    source = find_source(dataset, options, context)
+    source = find_source(dataset, options, context, download=False)
     return source.name, _key(source, source.fingerprint(), options)
 
 
@@ -125,8 +125,8 @@ def _key(source: Source, fingerprint: dict[str, Any], options: IngestOptions) ->
     return dataset_key({"name": source.name, **fingerprint}, options.params, ALGORITHM)
 
 
-def find_source(dataset: str, options: IngestOptions, context: Context) -> Source:
-    """Return the source that a name or path means, downloading raw files if they are not there."""
+def find_source(dataset: str, options: IngestOptions, context: Context, *, download: bool = True) -> Source:
+    """Return the source that a name or path means, downloading raw files that are not there where that is allowed."""
     with context.reporter.task(f"raw files of {dataset}", None) as advance:
         shown = 0
 
@@ -135,7 +135,13 @@ def find_source(dataset: str, options: IngestOptions, context: Context) -> Sourc
             advance(done - shown)
             shown = done
 
-        return resolve(dataset, data=context.data, options=options.source_options, on_progress=on_progress)
+        return resolve(
+            dataset,
+            data=context.data,
+            options=options.source_options,
+            download=download,
+            on_progress=on_progress,
+        )
 
 
 def _read(source: Source, options: IngestOptions, context: Context) -> "Graphs":

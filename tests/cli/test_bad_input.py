@@ -1,0 +1,323 @@
+"""Wrong usage and bad input: one paragraph, exit code 2, no traceback, and not a byte of the store changed."""
+
+import errno
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def refused(leap, store, snapshot):
+    """Return a function that runs a command, checks how it is refused, and gives the message."""
+
+    def run(*arguments, where=None, leave_out=()):
+        root = where or store
+        before = snapshot(root, leave_out)
+        outcome = leap(*arguments)
+        assert outcome.code == 2, outcome.err + outcome.out
+        assert outcome.out == ""
+        assert "Traceback" not in outcome.err
+        assert "unexpected" not in outcome.err
+        assert outcome.err.startswith("Error: ")
+        assert outcome.err.count("\n") == 1, "an error is one paragraph"
+        assert snapshot(root, leave_out) == before
+        return outcome.err
+
+    return run
+
+
+NOTES = ("locks", "usage")  # of a command that used the dataset before it was refused
+STAGES = pytest.mark.parametrize("stage", ["ingest", "extract", "encode"])
+
+
+@STAGES
+@pytest.mark.parametrize(("wrong", "right"), [("Leter-high", "Letter-high"), ("triad", "triads"), ("HIV", "hiv")])
+def test_an_unknown_dataset_comes_with_a_suggestion(refused, filled, stage, wrong, right):
+    assert f"no dataset {wrong!r}. Did you mean {right!r}?" in refused(stage, wrong)
+
+
+@STAGES
+def test_missing_raw_files_offline_say_what_to_put_where(refused, filled, tmp_path, stage):
+    message = refused(stage, "MUTAG")
+    for part in (
+        "cannot be reached",
+        "MUTAG_A.txt",
+        "MUTAG_graph_indicator.txt",
+        str(tmp_path / "data" / "MUTAG" / "raw"),
+    ):
+        assert part in message
+    assert not (tmp_path / "data").exists()
+
+
+BAD_FILES = {
+    "labels and indicator of different lengths": ({"graph_labels": "1\n-1\n1\n"}, ["3 lines", "4 graphs"]),
+    "attributes and indicator of different lengths": ({"node_attributes": "1, 2\n" * 7}, ["7 lines", "8 nodes"]),
+    "a node id too large": ({"A": "1, 2\n2, 99\n"}, ["line 2", "node 99", "1 to 8"]),
+    "a node id of zero": ({"A": "0, 2\n"}, ["line 1", "node 0"]),
+    "an edge between graphs": ({"A": "1, 4\n"}, ["graph"]),
+    "NaN among features": ({"node_attributes": "1, 2\n" * 7 + "1, nan\n"}, ["line 8", "'nan' is not finite"]),
+    "infinity among features": ({"node_attributes": "1, 2\n" * 7 + "1, 1e999\n"}, ["line 8", "not finite"]),
+    "text for a feature": ({"node_attributes": "1, 2\n" * 7 + "1, two\n"}, ["line 8", "'two' is not a number"]),
+    "text for a node id": ({"A": "1, 2\n2, x\n"}, ["line 2", "'x' is not a whole number"]),
+    "text for a graph": ({"graph_indicator": "1\n1\n1\n2\n2\n2\n2\nfour\n"}, ["line 8", "'four'"]),
+    "text for a label": ({"graph_labels": "1\n-1\none\n-1\n"}, ["line 3", "'one'"]),
+    "no indicator": ({"graph_indicator": None}, ["no dataset in a known format"]),
+    "no nodes": ({"graph_indicator": ""}, ["empty"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_named_with_line_and_value(refused, filled, tu_folder, case):
+    files, expected = BAD_FILES[case]
+    message = refused("ingest", tu_folder(**files))
+    for part in expected:
+        assert part in message
+
+
+@STAGES
+def test_a_bad_file_is_refused_by_every_stage(refused, store, tu_folder, stage):
+    refused(stage, tu_folder(A="1, 99\n"))
+    assert not store.exists(), "not even a new store is begun"
+
+
+@STAGES
+def test_a_directory_that_is_not_a_store_is_left_alone(refused, store, stage):
+    store.mkdir()
+    (store / "thesis.tex").write_text("precious")
+    assert "is not a LEAP store: it holds 'thesis.tex'" in refused(stage, "letters-low")
+
+
+@pytest.mark.parametrize("command", [["ls"], ["verify"], ["gc"], ["show", "abcd"], ["rm", "abcd"]], ids=lambda c: c[0])
+def test_store_commands_leave_other_directories_alone_too(refused, store, command):
+    store.mkdir()
+    (store / "thesis.tex").write_text("precious")
+    assert "is not a LEAP store" in refused("store", *command)
+
+
+def test_a_file_is_not_a_store(refused, tmp_path, leap):
+    (tmp_path / "file").write_text("x")
+    assert "is a file, not a LEAP store" in refused(
+        "ingest", "letters-low", "--store", tmp_path / "file", where=tmp_path
+    )
+
+
+@STAGES
+def test_a_store_of_a_newer_schema_is_refused(refused, filled, stage):
+    (filled / "leap-store.json").write_text(json.dumps({"format": "leap-store", "schema": 99}))
+    message = refused(stage, "letters-low")
+    assert "schema 99" in message
+    assert "newer" in message
+
+
+@pytest.mark.parametrize("marker", ["", "{", "[]", '{"format": "other", "schema": 1}', '{"format": "leap-store"}'])
+def test_a_store_without_a_readable_marker_is_refused(refused, filled, marker):
+    (filled / "leap-store.json").write_text(marker)
+    assert "leap-store.json" in refused("ingest", "letters-low")
+
+
+@pytest.mark.parametrize(
+    "command", [["ingest", "letters-med"], ["extract", "letters-low", "--hops", "2"]], ids=lambda c: c[0]
+)
+def test_a_read_only_store_is_not_written_to(refused, filled, read_only, command):
+    read_only(filled)
+    assert "read-only" in refused(*command)
+
+
+@pytest.mark.parametrize(
+    "command", [["tag", "KEY", "best"], ["rm", "KEY"], ["gc", "--keep-days", "0"]], ids=lambda c: c[0]
+)
+def test_a_read_only_store_cannot_be_tidied(refused, leap, filled, read_only, command):
+    key = leap("store", "ls", "--kind", "rwpe", "--json").json["artifacts"][0]["key"]
+    read_only(filled)
+    assert "read-only" in refused("store", *(key if word == "KEY" else word for word in command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ingest", "letters-low"],
+        ["extract", "letters-low", "--hops", "1"],
+        ["encode", "letters-low", "-e", "rwpe", "--dim", "6"],
+        ["encode", "letters-low", "-e", "rwpe", "--dim", "2"],
+        ["store", "ls"],
+        ["store", "verify"],
+        ["store", "why", "rwpe", "letters-low", "dim=9"],
+        ["store", "gc", "--dry-run"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_read_only_store_has_can_be_used(leap, filled, read_only, snapshot, command):
+    read_only(filled)
+    before = snapshot(filled, leave_out=())
+    outcome = leap(*command, "--json")
+    assert outcome.code == 0, outcome.err
+    if command[0] != "store":
+        assert all(artifact["cached"] for artifact in outcome.json["artifacts"])
+    assert snapshot(filled, leave_out=()) == before
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(refused, filled, tmp_path, mount):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount(small, "-t", "tmpfs", "-o", "size=2m", "tmpfs")
+    shutil.copytree(filled, small / "store")
+    message = refused("ingest", "triads", "--store", small / "store", where=small)
+    assert "MiB free" in message
+    assert "--store" in message
+
+
+@pytest.mark.parametrize(
+    "command", [["ingest", "triads"], ["extract", "letters-low", "--hops", "2"]], ids=lambda c: c[0]
+)
+def test_a_disk_that_fills_up_on_the_way_leaves_the_store_as_it_was(
+    leap, filled, tmp_path, mount, snapshot, monkeypatch, command
+):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount(small, "-t", "tmpfs", "-o", "size=2m", "tmpfs")
+    shutil.copytree(filled, small / "store")
+    free = shutil.disk_usage(small).free
+    (small / "ballast").write_bytes(bytes(free - 60_000))
+    before = snapshot(small / "store")
+    monkeypatch.setattr("leap.store.location.LocalLocation.free_bytes", lambda self: None)
+    outcome = leap(*command, "--store", small / "store")
+    assert outcome.code == 2, outcome.err
+    assert outcome.err.startswith("Error: no space left on the disk")
+    assert outcome.err.count("\n") == 1
+    assert snapshot(small / "store") == before
+    assert leap("store", "verify", "--store", small / "store").code == 0
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_any_write_that_finds_no_space_is_the_same_error(leap, filled, snapshot, monkeypatch, code):
+    before = snapshot(filled)
+
+    def full(*args, **kwargs):
+        raise OSError(code, "No space left on device")
+
+    monkeypatch.setattr("zarr.storage._local._put", full)
+    outcome = leap("ingest", "letters-high")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("Error: no space left on the disk of the store")
+    assert snapshot(filled) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["extract", "letters-low", "--hops", "0"], "hops is 0"),
+        (["extract", "letters-low", "--hops", "-1"], "hops is -1"),
+        (["extract", "letters-low", "--cap", "1"], "cap is 1"),
+        (["extract", "letters-low", "--cap", "4", "--cap-seed", "-1"], "cap_seed is -1"),
+        (["extract", "letters-low", "--workers", "-2"], "--workers is -2"),
+        (["encode", "letters-low", "-e", "rope"], "no encoding 'rope'. Choose from"),
+        (["encode", "letters-low", "--dim", "0"], "dim is 0"),
+        (["encode", "letters-low", "--drop", "none"], "drop is 'none'"),
+        (["encode", "letters-low", "-e", "rwpe", "--scale", "9"], "'scale' is not a parameter of rwpe"),
+        (["encode", "letters-low", "-e", "dect", "--scale", "inf"], "scale is inf"),
+        (["encode", "letters-low", "-e", "dect", "--directions-file", "missing.npy"], "missing.npy"),
+        (["ingest", "letters-low", "--features", "colour"], "features is 'colour'"),
+        (["ingest", "letters-low", "--partition-mb", "0"], "partition_mb is 0"),
+        (["ingest", "letters-low", "--partition-mb", "inf"], "partition_mb is inf"),
+        (["store", "show", "0123456789"], "no artifact or tag '0123456789'"),
+        (["store", "show", "x"], "no artifact or tag 'x'"),
+        (["store", "tag", "0123456789", "best"], "no artifact or tag"),
+        (["store", "tag", "best", "--delete"], "no tag 'best'"),
+        (["store", "rm", "0123456789"], "no artifact or tag"),
+        (["store", "why", "colour", "letters-low"], "no kind 'colour'"),
+        (["store", "why", "rwpe", "letters-low", "dim"], "'dim' is not NAME=VALUE"),
+        (["store", "why", "rwpe", "letters-low", "colour=1"], "colour is 1"),
+        (["store", "why", "dataset", "letters-low", "dim=1"], "'dim' is not a parameter of a dataset"),
+        (["store", "why", "rwpe", "Leter-low"], "Did you mean"),
+        (["ingest", "./nowhere"], "there is no file or folder"),
+        (["ingest", "../inner"], "no dataset in a known format (found: an empty folder)"),
+        (["ingest", ""], "no dataset ''"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_values_are_refused(refused, filled, tmp_path, monkeypatch, arguments, expected):
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    assert expected in refused(*arguments)
+
+
+def test_a_scheduler_that_does_not_answer_is_named(refused, filled, monkeypatch):
+    monkeypatch.setattr("leap.pipeline.cluster.CONNECT_SECONDS", 0.5)
+    message = refused("extract", "letters-low", "--hops", "2", "--scheduler", "tcp://127.0.0.1:1", leave_out=NOTES)
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in message
+
+
+def test_a_directions_file_must_hold_a_matrix_of_numbers(refused, filled, tmp_path):
+    import numpy as np
+
+    for number, (array, expected) in enumerate(
+        [
+            (np.zeros(3), "shape (3,)"),
+            (np.array([["a", "b"]]), "numbers"),
+            (np.ones((5, 2)), "5"),
+            (np.full((2, 2), np.nan), "nan"),
+            (np.zeros((2, 2)), "length zero"),
+        ]
+    ):
+        path = tmp_path / f"{number}.npy"
+        np.save(path, array)
+        message = refused("encode", "letters-low", "-e", "dect", "--directions-file", path, leave_out=NOTES)
+        assert expected in message
+    (tmp_path / "text.npy").write_text("not an array")
+    assert "not a readable .npy array" in refused(
+        "encode", "letters-low", "-e", "dect", "--directions-file", tmp_path / "text.npy"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["extract"],
+        ["extract", "letters-low", "--hops", "two"],
+        ["extract", "letters-low", "--nonsense"],
+        ["nonsense"],
+        ["--workers", "two", "ingest", "letters-low"],
+        ["store", "nonsense"],
+        ["store", "gc", "--keep-days", "long"],
+    ],
+    ids=" ".join,
+)
+def test_usage_errors_have_exit_code_2_too(leap, filled, snapshot, arguments):
+    before = snapshot(filled, leave_out=())
+    outcome = leap(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert "Usage:" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert snapshot(filled, leave_out=()) == before
+
+
+def test_an_explosion_is_refused_with_its_estimate(leap, filled, snapshot):
+    before = snapshot(filled)
+    outcome = leap("extract", "letters-low", "--hops", "3", "--budget-gb", "0.0001")
+    assert outcome.code == 2
+    assert "3-hop neighbourhoods of 'letters-low' are estimated at" in outcome.err
+    assert "--cap" in outcome.err
+    assert snapshot(filled) == before
+
+
+def test_an_unwritable_out_is_an_error(leap, filled, tmp_path):
+    (tmp_path / "file").write_text("x")
+    outcome = leap("extract", "letters-low", "--out", tmp_path / "file" / "out.json")
+    assert outcome.code == 2
+    assert "cannot write --out" in outcome.err
+
+
+def test_failed_work_has_exit_code_1_and_names_what_happened(leap, filled, monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("the sky [fell]")
+
+    monkeypatch.setattr("leap.pipeline.derived.rwpe.RwpeRecipe.plan", broken)
+    outcome = leap("encode", "letters-low", "-e", "rwpe", "--dim", "30")
+    assert outcome.code == 1
+    assert "RuntimeError: the sky [fell]" in outcome.err
+    assert "--debug" in outcome.err
+    assert "Traceback" not in outcome.err
+    with pytest.raises(RuntimeError, match="the sky"):
+        leap("encode", "letters-low", "-e", "rwpe", "--dim", "30", "--debug")

@@ -1,0 +1,127 @@
+"""Global options work before and after the command's name; `--json` is one object, `--quiet` is quiet."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = [
+    ["datasets"],
+    ["ingest", "letters-low"],
+    ["extract", "letters-low", "--hops", "1", "--hops", "2"],
+    ["encode", "letters-low", "--encoding", "rwpe", "--dim", "4"],
+    ["store", "ls"],
+    ["store", "show", "KEY"],
+    ["store", "why", "rwpe", "letters-low", "dim=9"],
+    ["store", "verify"],
+    ["store", "tag", "KEY", "best"],
+    ["store", "tag", "KEY", "--pin"],
+    ["store", "tag", "best", "--delete"],
+    ["store", "gc", "--dry-run"],
+    ["store", "rm", "KEY", "--dry-run"],
+    ["store", "rm", "KEY"],
+]
+
+
+def with_key(command, leap, kind="rwpe"):
+    key = next(a["key"] for a in leap("store", "ls", "--json").json["artifacts"] if a["kind"] == kind)
+    return [key[:10] if word == "KEY" else word for word in command]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_json_is_one_object_on_stdout(leap, filled, command):
+    command = with_key(command, leap)
+    if "--delete" in command:
+        assert leap("store", "tag", *with_key(["KEY"], leap), "best").code == 0
+    outcome = leap(*command, "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_without_json_people_get_text(leap, filled, command):
+    command = with_key(command, leap)
+    if "--delete" in command:
+        assert leap("store", "tag", *with_key(["KEY"], leap), "best").code == 0
+    outcome = leap(*command)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.strip()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(outcome.out)
+
+
+def test_an_option_may_stand_before_or_after_the_command(leap, store, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    def is_cached(*arguments):
+        return leap(*arguments).json["artifacts"][0]["cached"]
+
+    assert not is_cached("--store", one, "--json", "ingest", "letters-low")
+    assert is_cached("ingest", "letters-low", "--store", one, "--json")
+    assert not is_cached("--store", one, "ingest", "--store", two, "letters-low", "--json")
+    assert leap("--store", two, "store", "ls", "--json").json["store"] == str(two)
+    assert leap("store", "ls", "--json", "--store", two).json["store"] == str(two)
+    assert not store.exists(), "an option outranks LEAP_STORE"
+
+
+def test_the_store_is_leap_store_or_else_dot_leap(leap, store, tmp_path, monkeypatch):
+    assert leap("ingest", "letters-low").code == 0
+    assert (store / "leap-store.json").exists()
+    monkeypatch.delenv("LEAP_STORE")
+    assert leap("ingest", "letters-low").code == 0
+    assert (tmp_path / ".leap" / "leap-store.json").exists()
+
+
+def test_raw_files_are_looked_for_under_data(leap, tu_folder, tmp_path):
+    tu_folder("mine", folder=tmp_path / "elsewhere" / "mine" / "raw")
+    assert leap("ingest", "mine").code == 2
+    assert leap("--data", tmp_path / "elsewhere", "ingest", "mine").code == 0
+    assert leap("ingest", "mine", "--data", tmp_path / "elsewhere", "--json").json["artifacts"][0]["cached"] is True
+
+
+@pytest.mark.parametrize("command", [["ingest"], ["extract"], ["encode", "-e", "rwpe"]], ids=lambda c: c[0])
+def test_quiet_says_nothing(leap, command):
+    outcome = leap(*command, "letters-low", "--quiet")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+
+
+def test_a_stage_reports_what_the_contract_names(leap):
+    answer = leap("encode", "letters-low", "-e", "rwpe", "--dim", "3", "--json").json
+    assert [artifact["kind"] for artifact in answer["artifacts"]] == ["dataset", "rwpe"]
+    for artifact in answer["artifacts"]:
+        assert {"kind", "params", "key", "cached", "seconds", "bytes"} <= artifact.keys()
+        assert isinstance(artifact["cached"], bool)
+        assert artifact["bytes"] > 0
+        assert artifact["seconds"] >= 0
+    assert answer["artifacts"][1]["params"] == {"dim": 3}
+
+
+def test_out_writes_a_manifest_without_timings_that_a_second_run_does_not_change(leap, tmp_path):
+    out = tmp_path / "deep" / "extract.json"
+    assert leap("extract", "letters-low", "--out", out).code == 0
+    first = out.read_bytes()
+    assert leap("extract", "letters-low", "--out", out).code == 0
+    assert out.read_bytes() == first
+    text = first.decode()
+    assert "seconds" not in text
+    assert "cached" not in text
+    kinds = [artifact["kind"] for artifact in json.loads(text)["artifacts"]]
+    assert kinds == ["dataset", "neighborhoods"]
+
+
+@pytest.mark.parametrize("command", [[], ["datasets"], ["ingest"], ["extract"], ["encode"], ["store"]])
+def test_help_explains_itself(leap, command):
+    outcome = leap(*command, "--help")
+    assert outcome.code == 0
+    assert "Usage:" in outcome.out
+    assert outcome.err == ""
+
+
+def test_the_installed_command_answers_and_a_closed_pipe_is_no_error(tmp_path):
+    script = f"{sys.executable} -m leap.cli.main --store {tmp_path / 'store'} datasets --all | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
