@@ -14,10 +14,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.models import any_grid, even_grid
+from leap.models.any_grid import first_at_least
 from leap.store.errors import InvalidInputError
 
-# Beyond this many units of s·|t - h| a sigmoid is 0 or 1 to float32 precision (1.5e-8).
-WINDOW = 18.0
 # Added to the scale of a neighbourhood before features are divided by it.
 EPSILON = 1e-6
 _PROJECTED_ROWS = 65_536
@@ -57,7 +57,7 @@ def dect_forward(
 
     Returns
     -------
-    (n, D, T) float32, accumulated in float64.
+    (n, D, T) float32.
 
     Raises
     ------
@@ -68,12 +68,12 @@ def dect_forward(
         raise InvalidInputError(f"the sigmoid's scale must be positive, got {scale_factor}.")
     heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
     grid = _read_only(thresholds, np.float64)
-    ratios = np.exp(-scale_factor * np.diff(grid))
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.float32)
-    pointers = _index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+    pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+    kernels = kernels_for(grid)
 
     def run(begin: int, end: int) -> None:
-        _dect(begin, end, *pointers, heights, offsets, inverse, grid, ratios, scale_factor, edge_weight, out)
+        kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, edge_weight, out)
 
     _share_out(run, len(out), threads)
     return out
@@ -107,7 +107,7 @@ def ect_forward(
     heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
     grid = _read_only(thresholds, np.float64)
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.int32)
-    pointers = _index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+    pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
 
     def run(begin: int, end: int) -> None:
         _ect(begin, end, *pointers, heights, offsets, inverse, grid, complex == "edges", out)
@@ -156,7 +156,12 @@ def _project(x: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.flo
     return out
 
 
-def _index_arrays(
+def kernels_for(grid: NDArray[np.float64]) -> Any:
+    """Return the module with the `forward` and `backward` kernels fit for these thresholds."""
+    return even_grid if even_grid.is_even(grid) else any_grid
+
+
+def index_arrays(
     node_ptr: NDArray[np.int64],
     nodes: NDArray[Any],
     edge_ptr: NDArray[np.int64],
@@ -202,79 +207,6 @@ def _add_products(rows: Any, directions: Any, out: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _first_at_least(grid: Any, value: float) -> int:
-    """Index of the first threshold >= value; one guess suffices on an even grid, any ascending grid is handled."""
-    last = len(grid) - 1
-    if not value > grid[0]:
-        return 0
-    if value > grid[last]:
-        return last + 1
-    j = int(last * ((value - grid[0]) / (grid[last] - grid[0])))
-    while j > 0 and grid[j - 1] >= value:
-        j -= 1
-    while grid[j] < value:
-        j += 1
-    return j
-
-
-@numba.njit(cache=True, nogil=True)
-def _add_sigmoid(height: float, weight: float, grid: Any, ratios: Any, s: float, curve: Any, jumps: Any) -> None:
-    """Add weight · σ(s (t - height)): inside the window to `curve`, from its end on as one jump."""
-    j = _first_at_least(grid, height - WINDOW / s)
-    if j < len(grid) and grid[j] <= height + WINDOW / s:
-        decay = np.exp(-s * (grid[j] - height))  # one exp; the next thresholds multiply by known ratios
-        while True:
-            curve[j] += weight / (1.0 + decay)
-            j += 1
-            if j == len(grid) or grid[j] > height + WINDOW / s:
-                break
-            decay *= ratios[j - 1]
-    if j < len(grid):
-        jumps[j] += weight
-
-
-@numba.njit(cache=True, nogil=True)
-def _dect(
-    begin: int,
-    end: int,
-    node_ptr: Any,
-    nodes: Any,
-    edge_ptr: Any,
-    tails: Any,
-    heads: Any,
-    heights: Any,
-    offsets: Any,
-    inverse: Any,
-    grid: Any,
-    ratios: Any,
-    s: float,
-    edge_weight: float,
-    out: Any,
-) -> None:
-    count, steps = heights.shape[1], len(grid)
-    curve = np.empty((count, steps))
-    jumps = np.empty((count, steps))
-    for v in range(begin, end):
-        curve[:] = 0.0
-        jumps[:] = 0.0
-        for m in range(node_ptr[v], node_ptr[v + 1]):
-            u = nodes[m]
-            for i in range(count):
-                h = (heights[u, i] - offsets[v, i]) * inverse[v]
-                _add_sigmoid(h, 1.0, grid, ratios, s, curve[i], jumps[i])
-        for m in range(edge_ptr[v], edge_ptr[v + 1]):
-            a, b = tails[m], heads[m]
-            for i in range(count):
-                h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
-                _add_sigmoid(h, -edge_weight, grid, ratios, s, curve[i], jumps[i])
-        for i in range(count):
-            level = 0.0
-            for j in range(steps):
-                level += jumps[i, j]
-                out[v, i, j] = level + curve[i, j]
-
-
-@numba.njit(cache=True, nogil=True)
 def _ect(
     begin: int,
     end: int,
@@ -297,13 +229,13 @@ def _ect(
         for m in range(node_ptr[v], node_ptr[v + 1]):
             u = nodes[m]
             for i in range(count):
-                jumps[i, _first_at_least(grid, (heights[u, i] - offsets[v, i]) * inverse[v])] += 1
+                jumps[i, first_at_least(grid, (heights[u, i] - offsets[v, i]) * inverse[v])] += 1
         if with_edges:
             for m in range(edge_ptr[v], edge_ptr[v + 1]):
                 a, b = tails[m], heads[m]
                 for i in range(count):
                     h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
-                    jumps[i, _first_at_least(grid, h)] -= 1
+                    jumps[i, first_at_least(grid, h)] -= 1
         for i in range(count):
             level = 0
             for j in range(steps):

@@ -1,0 +1,163 @@
+"""DECT kernels for any ascending thresholds, forward and backward; `even_grid` is the fast case.
+
+Only thresholds inside the sigmoid's active window are evaluated; the rest is counting. Everything is accumulated in
+float64. The backward pass can be shared out among threads by directions: each owns whole columns of the gradients, so
+that none needs atomics and the result does not depend on the number of threads.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+WINDOW = 18.0  # in units of s·|t - h|; beyond, a sigmoid is 0 or 1 to float32 precision (1.5e-8)
+
+
+@numba.njit(cache=True, nogil=True)
+def first_at_least(grid: Any, value: float) -> int:
+    """Index of the first threshold >= value; one guess suffices on an even grid, any ascending grid is handled."""
+    last = len(grid) - 1
+    if not value > grid[0]:
+        return 0
+    if value > grid[last]:
+        return last + 1
+    j = int(last * ((value - grid[0]) / (grid[last] - grid[0])))
+    while j > 0 and grid[j - 1] >= value:
+        j -= 1
+    while grid[j] < value:
+        j += 1
+    return j
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_sigmoid(height: float, weight: float, grid: Any, ratios: Any, s: float, curve: Any, jumps: Any) -> None:
+    """Add weight · σ(s (t - height)): inside the window to `curve`, from its end on as one jump."""
+    j = first_at_least(grid, height - WINDOW / s)
+    if j < len(grid) and grid[j] <= height + WINDOW / s:
+        decay = np.exp(-s * (grid[j] - height))  # one exp; the next thresholds multiply by known ratios
+        while True:
+            curve[j] += weight / (1.0 + decay)
+            j += 1
+            if j == len(grid) or grid[j] > height + WINDOW / s:
+                break
+            decay *= ratios[j - 1]
+    if j < len(grid):
+        jumps[j] += weight
+
+
+@numba.njit(cache=True, nogil=True)
+def forward(
+    begin: int,
+    end: int,
+    node_ptr: Any,
+    nodes: Any,
+    edge_ptr: Any,
+    tails: Any,
+    heads: Any,
+    heights: Any,
+    offsets: Any,
+    inverse: Any,
+    grid: Any,
+    s: float,
+    edge_weight: float,
+    out: Any,
+) -> None:
+    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end."""
+    count, steps = heights.shape[1], len(grid)
+    ratios = np.exp(-s * np.diff(grid))
+    curve = np.empty((count, steps))
+    jumps = np.empty((count, steps))
+    for v in range(begin, end):
+        curve[:] = 0.0
+        jumps[:] = 0.0
+        for m in range(node_ptr[v], node_ptr[v + 1]):
+            u = nodes[m]
+            for i in range(count):
+                h = (heights[u, i] - offsets[v, i]) * inverse[v]
+                _add_sigmoid(h, 1.0, grid, ratios, s, curve[i], jumps[i])
+        for m in range(edge_ptr[v], edge_ptr[v + 1]):
+            a, b = tails[m], heads[m]
+            for i in range(count):
+                h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
+                _add_sigmoid(h, -edge_weight, grid, ratios, s, curve[i], jumps[i])
+        for i in range(count):
+            level = 0.0
+            for j in range(steps):
+                level += jumps[i, j]
+                out[v, i, j] = level + curve[i, j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _slope(height: float, grid: Any, ratios: Any, s: float, upstream: Any, weight: float, on_grid: Any) -> float:
+    """Return Σ_j upstream[j] · dσ(s (t_j - h))/dt_j · weight, adding the terms to the thresholds' gradient."""
+    j = first_at_least(grid, height - WINDOW / s)
+    if j == len(grid) or grid[j] > height + WINDOW / s:
+        return 0.0
+    decay = np.exp(-s * (grid[j] - height))
+    total = 0.0
+    while True:
+        value = 1.0 / (1.0 + decay)
+        term = weight * s * upstream[j] * value * (1.0 - value)
+        on_grid[j] += term
+        total += term
+        j += 1
+        if j == len(grid) or grid[j] > height + WINDOW / s:
+            return total
+        decay *= ratios[j - 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def backward(
+    first: int,
+    last: int,
+    node_ptr: Any,
+    nodes: Any,
+    edge_ptr: Any,
+    tails: Any,
+    heads: Any,
+    heights: Any,
+    offsets: Any,
+    inverse: Any,
+    grid: Any,
+    s: float,
+    edge_weight: float,
+    upstream: Any,
+    on_heights: Any,
+    on_offsets: Any,
+    on_inverse: Any,
+    on_grid: Any,
+) -> None:
+    """Add the gradients that the directions first … last contribute.
+
+    `upstream` is (n, D, T); `on_heights` (N, D) and `on_offsets` (n, D) receive columns of their own; `on_inverse`
+    (n,) and `on_grid` (T,) belong to the calling thread.
+    """
+    ratios = np.exp(-s * np.diff(grid))
+    for v in range(len(node_ptr) - 1):
+        scale = inverse[v]
+        for m in range(node_ptr[v], node_ptr[v + 1]):
+            u = nodes[m]
+            for i in range(first, last):
+                raw = heights[u, i] - offsets[v, i]
+                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], 1.0, on_grid)
+                on_heights[u, i] -= slope * scale
+                on_offsets[v, i] += slope * scale
+                on_inverse[v] -= slope * raw
+        for m in range(edge_ptr[v], edge_ptr[v + 1]):
+            a, b = tails[m], heads[m]
+            for i in range(first, last):
+                top = max(heights[a, i], heights[b, i])
+                raw = top - offsets[v, i]
+                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], -edge_weight, on_grid)
+                if slope == 0.0:
+                    continue
+                # Ends of equal height share the gradient, as torch.maximum has it.
+                if heights[a, i] == heights[b, i]:
+                    on_heights[a, i] -= 0.5 * slope * scale
+                    on_heights[b, i] -= 0.5 * slope * scale
+                elif heights[a, i] == top:
+                    on_heights[a, i] -= slope * scale
+                else:
+                    on_heights[b, i] -= slope * scale
+                on_offsets[v, i] += slope * scale
+                on_inverse[v] -= slope * raw

@@ -1,0 +1,133 @@
+"""The fused CPU path of `dect`: one autograd node around the numba kernels."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from leap.models.ect import EPSILON, index_arrays, kernels_for
+from leap.models.normalization import normalize, spread_means, spread_scales
+from leap.store import Neighborhoods
+
+SERIAL_WORK = 60_000  # sigmoids below which a second thread costs more than it saves
+
+
+def fused_dect(
+    x: Tensor,
+    neighborhoods: Neighborhoods,
+    directions: Tensor,
+    thresholds: Tensor,
+    scale: float,
+    stats: tuple[Tensor, Tensor] | None,
+    edge_weight: float,
+) -> Tensor:
+    """Evaluate `dect` for float32 on the CPU; thresholds ascend."""
+    hoods = neighborhoods.numpy()
+    mean, width = (None, None) if stats is None else stats
+    result: Tensor = _Fused.apply(x, directions, thresholds, hoods, scale, mean, width, edge_weight)
+    return result
+
+
+class _Fused(torch.autograd.Function):
+    """Forward and backward through the kernels; heights are projected in float64, so that nothing cancels."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        directions: Tensor,
+        thresholds: Tensor,
+        hoods: Neighborhoods,
+        s: float,
+        mean: Tensor | None,
+        width: Tensor | None,
+        edge_weight: float,
+    ) -> Tensor:
+        """Return the transform (N, D, T)."""
+        features = x.detach().numpy().astype(np.float64)
+        basis = directions.detach().numpy().astype(np.float64)
+        grid = thresholds.detach().numpy().astype(np.float64)
+        index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(features))
+        heights = features @ basis
+        nodes, count = heights.shape
+        farthest = np.zeros(nodes, np.int64)
+        centre: NDArray[np.float64] | None = None
+        if mean is None or width is None:
+            offsets, extent = np.empty((nodes, count)), np.empty(nodes)
+            normalize(features, index[0], index[1], heights, offsets, extent, farthest)
+        else:
+            centre = mean.numpy().astype(np.float64)
+            offsets, extent = centre @ basis, width.numpy().astype(np.float64)
+        inverse = np.where(extent > 0.0, 1.0 / (extent + EPSILON), 0.0)
+        out = np.empty((nodes, count, len(grid)), np.float32)
+        threads = _threads(hoods, count)
+        kernels = kernels_for(grid)
+
+        def run(begin: int, end: int) -> None:
+            kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, out)
+
+        _share(run, nodes, threads)
+        ctx.kernels = kernels
+        ctx.saved = (features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre)
+        ctx.scalars = (s, edge_weight, threads)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return the gradients of features, directions and thresholds."""
+        features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre = ctx.saved
+        s, edge_weight, threads = ctx.scalars
+        upstream = gradients[0].detach().contiguous().numpy()
+        nodes, count = heights.shape
+        on_heights, on_offsets = np.zeros((nodes, count)), np.zeros((nodes, count))
+        pieces: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+
+        def run(first: int, last: int) -> None:
+            on_inverse, on_grid = np.zeros(nodes), np.zeros(len(grid))
+            pieces.append((on_inverse, on_grid))
+            known = (heights, offsets, inverse, grid, s, edge_weight, upstream)
+            ctx.kernels.backward(first, last, *index, *known, on_heights, on_offsets, on_inverse, on_grid)
+
+        _share(run, count, threads)
+        needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
+        node_ptr, members = index[0], index[1]
+        on_x = on_directions = on_thresholds = None
+        if needs_thresholds:
+            on_thresholds = torch.from_numpy(np.sum([piece[1] for piece in pieces], axis=0).astype(np.float32))
+        if centre is None:
+            spread_means(node_ptr, members, on_offsets, on_heights)
+        if needs_x:
+            total = on_heights @ basis.T
+            if centre is None:
+                on_scale = -(inverse**2) * np.sum([piece[0] for piece in pieces], axis=0)
+                spread_scales(features, node_ptr, members, extent, farthest, on_scale, total)
+            on_x = torch.from_numpy(total.astype(np.float32))
+        if needs_directions:
+            product = features.T @ on_heights
+            if centre is not None:
+                product += centre.T @ on_offsets
+            on_directions = torch.from_numpy(product.astype(np.float32))
+        return on_x, on_directions, on_thresholds, None, None, None, None, None
+
+
+def _threads(hoods: Neighborhoods, count: int) -> int:
+    work = (len(hoods.nodes) + hoods.edges.shape[1]) * count
+    return 1 if work < SERIAL_WORK else torch.get_num_threads()
+
+
+def _share(run: Any, count: int, threads: int) -> None:
+    """Call `run` on ranges covering 0 … count; each thread writes what is its own."""
+    threads = min(threads, count)
+    if threads <= 1:
+        run(0, count)
+        return
+    bounds = [count * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(run, *block) for block in list(pairwise(bounds))[1:]]
+        run(bounds[0], bounds[1])
+        for other in others:
+            other.result()

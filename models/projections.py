@@ -1,0 +1,138 @@
+"""Projections of a neighbourhood's transform to a few numbers: the five of the paper, section 3.2.
+
+Each maps (N, D, T), one Euler characteristic curve for each direction, to (N, k), and is told the directions.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from leap.store.errors import InvalidInputError
+
+HIDDEN = 8
+STATE = 16
+FEED_FORWARD = 32
+
+
+class Projection(nn.Module, ABC):
+    """A learnable map from a transform to an encoding.
+
+    Attributes
+    ----------
+    is_invariant : whether the order of the directions does not matter.
+    """
+
+    is_invariant = False
+
+    @abstractmethod
+    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+        """Project (N, D, T), computed along `directions` (d, D), to (N, k)."""
+
+
+class LinearProjection(Projection):
+    """Flatten and multiply."""
+
+    def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(directions * thresholds, out_channels)
+
+    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+        """Project."""
+        out: Tensor = self.linear(transform.flatten(1))
+        return out
+
+
+class ConvolutionProjection(Projection):
+    """Directions as channels of a series over thresholds: three convolutions of width 1, their mean, an MLP.
+
+    A convolution of width 1 is a linear map of the channels, and the mean over the last one's channels can be taken
+    of its weights: the same function, several times cheaper.
+    """
+
+    def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(directions, HIDDEN, 1)
+        self.second = nn.Conv1d(HIDDEN, HIDDEN, 1)
+        self.third = nn.Conv1d(HIDDEN, directions, 1)
+        self.mlp = _mlp(thresholds, STATE, out_channels)
+
+    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+        """Project."""
+        assert self.third.bias is not None
+        series = transform.transpose(1, 2)
+        hidden = nn.functional.linear(series, self.first.weight.squeeze(2), self.first.bias).relu()
+        hidden = nn.functional.linear(hidden, self.second.weight.squeeze(2), self.second.bias).relu()
+        mean = hidden @ self.third.weight.squeeze(2).mean(0) + self.third.bias.mean()
+        out: Tensor = self.mlp(mean)
+        return out
+
+
+class DeepSetsProjection(Projection):
+    """The curves as a set: an MLP for each, their sum, another MLP."""
+
+    is_invariant = True
+
+    def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(thresholds, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
+        self.outer = _mlp(HIDDEN, HIDDEN, out_channels)
+
+    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+        """Project."""
+        out: Tensor = self.outer(self.inner(transform).sum(1))
+        return out
+
+
+class AttentionProjection(Projection):
+    """The curves as a set: one transformer encoder layer with one head, the sum, an MLP."""
+
+    is_invariant = True
+
+    def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(thresholds, STATE)
+        self.encoder = nn.TransformerEncoderLayer(STATE, 1, FEED_FORWARD, batch_first=True)
+        self.mlp = _mlp(STATE, STATE, out_channels)
+
+    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+        """Project."""
+        out: Tensor = self.mlp(self.encoder(self.embed(transform)).sum(1))
+        return out
+
+
+class DirectedAttentionProjection(AttentionProjection):
+    """As attention, with each curve followed by its direction."""
+
+    def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
+        super().__init__(dim, directions, thresholds + dim, out_channels)
+
+    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+        """Project."""
+        along = directions.T.expand(len(transform), -1, -1)
+        return super().forward(torch.cat([transform, along], dim=2), directions)
+
+
+PROJECTIONS: dict[str, type[Projection]] = {
+    "linear": LinearProjection,
+    "conv1d": ConvolutionProjection,
+    "deepsets": DeepSetsProjection,
+    "attention": AttentionProjection,
+    "attention-pe": DirectedAttentionProjection,
+}
+
+
+def make_projection(name: str, dim: int, directions: int, thresholds: int, out_channels: int) -> Projection:
+    """Return a projection by name.
+
+    Parameters
+    ----------
+    dim : dimension of the features, which is that of a direction.
+    """
+    if name not in PROJECTIONS:
+        raise InvalidInputError(f"no projection {name!r}. Choose from {', '.join(PROJECTIONS)}.")
+    return PROJECTIONS[name](dim, directions, thresholds, out_channels)
+
+
+def _mlp(size: int, hidden: int, out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(size, hidden), nn.ReLU(), nn.Linear(hidden, out))
