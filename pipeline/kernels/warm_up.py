@@ -1,0 +1,59 @@
+"""Compile every kernel once into numba's on-disk cache: ``python -m leap.pipeline.kernels.warm_up``.
+
+Without it the first command after an installation would spend about half a minute compiling. Kernels are called through
+their public functions, on tiny graphs with the element types that the stages use.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.models.directions import random_directions, threshold_grid
+from leap.models.ect import dect_forward, ect_forward
+from leap.pipeline.kernels.csr import Csr, build_csr
+from leap.pipeline.kernels.khop import KhopArrays, count_khop, khop_arrays
+from leap.pipeline.kernels.lape import lape
+from leap.pipeline.kernels.lape_sparse import smallest_sparse_size
+from leap.pipeline.kernels.rwpe import rwpe
+from leap.pipeline.kernels.stats import mean_and_scale
+
+LAPE_COLUMNS = 2
+FEATURES = 3
+
+
+def warm_up() -> None:
+    """Compile all kernels, or load them where that was done before (a second or two)."""
+    # A cycle long enough for the sparse eigensolver, a triangle for the dense one, and an isolated node.
+    length = smallest_sparse_size(LAPE_COLUMNS)
+    edges = np.concatenate([_cycle(0, length), _cycle(length, 3)], axis=1)
+    node_ptr = np.array([0, length, length + 3, length + 4], dtype=np.int64)
+    csr = build_csr(edges, int(node_ptr[-1]))
+    x = np.arange(node_ptr[-1] * FEATURES, dtype=np.float32).reshape(-1, FEATURES)
+    _transform(x, _extract(csr))
+    rwpe(csr.indptr, csr.indices, LAPE_COLUMNS)
+    lape(csr.indptr, csr.indices, node_ptr, LAPE_COLUMNS, dense_limit=3)
+
+
+def _cycle(first: int, length: int) -> NDArray[np.int64]:
+    nodes = np.arange(length, dtype=np.int64)
+    return first + np.stack([nodes, (nodes + 1) % length])
+
+
+def _extract(csr: Csr) -> KhopArrays:
+    for hops in (1, 2):
+        for cap in (0, 2):
+            count_khop(csr.indptr, csr.indices, hops, cap=cap)
+            found = khop_arrays(csr.indptr, csr.indices, hops, cap=cap)
+    return found
+
+
+def _transform(x: NDArray[np.float32], hoods: KhopArrays) -> None:
+    mean, scale = mean_and_scale(x, hoods.node_ptr, hoods.nodes)
+    directions = random_directions(FEATURES, 2)
+    even = threshold_grid(4, 1.1)
+    for thresholds in (even, even**3):  # uneven ones have kernels of their own
+        dect_forward(x, *hoods, mean, scale, directions, thresholds, 128.0)
+        ect_forward(x, *hoods, mean, scale, directions, thresholds)
+
+
+if __name__ == "__main__":
+    warm_up()
