@@ -1,0 +1,35 @@
+"""The parts of the benchmark by name; a new one is one file and one entry here."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from leap.pipeline.bench.extract import compare_extract
+from leap.pipeline.bench.khop import compare_khop
+from leap.pipeline.bench.lape import compare_lape
+from leap.pipeline.bench.large import measure_large
+from leap.pipeline.bench.result import Comparison, MemoryUse
+from leap.pipeline.bench.session import Session
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the benchmark.
+
+    Attributes
+    ----------
+    run : yields measurements as they are made.
+    summary : one line for people.
+    is_default : whether it runs when no part is named.
+    """
+
+    run: Callable[[Session], Iterable[Comparison | MemoryUse]]
+    summary: str
+    is_default: bool = True
+
+
+PARTS: dict[str, Part] = {
+    "khop": Part(compare_khop, "the extraction kernel against PyG's k_hop_subgraph for every node"),
+    "extract": Part(compare_extract, "the whole extract stage against the same"),
+    "lape": Part(compare_lape, "LaPE against PyG's AddLaplacianEigenvectorPE"),
+    "large": Part(measure_large, "time and memory of ingest and extract on a large graph", is_default=False),
+}
