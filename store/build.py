@@ -116,11 +116,19 @@ class Build:
             attributes={"kind": draft.kind, "dataset": draft.dataset, "key": draft.key},
         )
         files["zarr.json"] = _file_record(self.location.read_bytes(f"{folder}/zarr.json"))
+        self._sweep({name.split("/")[0] for name in files})
         content = draft.content or content_of(files)
         manifest = draft.model_copy(update={"files": files, "content": content}).seal()
         self.location.write_bytes(f"{folder}/{MANIFEST}", manifest.encode(), durable=True)
         self.published = Artifact(self.location, manifest)
         return self.published
+
+    def _sweep(self, kept: set[str]) -> None:
+        """Remove what an interrupted build has left halfway: staged files, partitions on their way out."""
+        folder = folder_of(self.key)
+        for name in self.location.names(folder):
+            if name not in kept:
+                self.location.remove(f"{folder}/{name}")
 
     def abandon(self) -> None:
         """Remove what was written so far."""

@@ -144,7 +144,8 @@ class LocalLocation(Location):
         """Walk the folder once, without following links out of it."""
         top = self.path(path)
         found = {}
-        for folder, _, names in os.walk(top):
+        for folder, inner, names in os.walk(top):
+            inner[:] = [name for name in inner if not name.endswith(STAGING_SUFFIX)]
             for name in names:
                 if name.endswith(STAGING_SUFFIX):
                     continue
