@@ -6,6 +6,7 @@ zeros. What message passing needs from the edges is computed once for all layers
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,7 @@ class Backbone(nn.Module, ABC):
 
 def _sizes(in_channels: int, hidden: int, out_channels: int, layers: int) -> list[tuple[int, int]]:
     widths = [in_channels, *[hidden] * (layers - 1), out_channels]
-    return list(zip(widths[:-1], widths[1:], strict=True))
+    return list(pairwise(widths))
 
 
 class GcnBackbone(Backbone):
