@@ -5,6 +5,7 @@ zeros. What message passing needs from the edges is computed once for all layers
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -42,64 +43,92 @@ class GraphBatch:
         return rows.new_zeros(self.num_graphs, rows.shape[1]).index_add(0, self.batch, rows)
 
 
+Widen = Callable[[int, Tensor], Tensor]
+
+
 class Backbone(nn.Module, ABC):
     """A map from node features to node scores."""
 
     @abstractmethod
-    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
-        """Map (N, in_channels) to (N, out_channels)."""
+    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
+        """Map (N, in_channels) to (N, out_channels).
+
+        `widen(number, states)` returns columns to put beside the states that enter layer `number` ≥ 1; only backbones
+        made with `extra` columns take it.
+        """
 
 
-def _sizes(in_channels: int, hidden: int, out_channels: int, layers: int) -> list[tuple[int, int]]:
-    widths = [in_channels, *[hidden] * (layers - 1), out_channels]
-    return list(pairwise(widths))
+class LayeredBackbone(Backbone):
+    """Message-passing layers with ReLU between them.
 
+    Parameters
+    ----------
+    extra : columns that `widen` will add to the states before every layer but the first.
+    """
 
-class GcnBackbone(Backbone):
-    """Graph convolutions with ReLU between them."""
-
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
+    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5, extra: int = 0) -> None:
         super().__init__()
-        sizes = _sizes(in_channels, hidden, out_channels, layers)
-        self.layers = nn.ModuleList(GCNConv(a, b, normalize=False) for a, b in sizes)
+        widths = [in_channels, *[hidden] * (layers - 1), out_channels]
+        sizes = [(a + (extra if number else 0), b) for number, (a, b) in enumerate(pairwise(widths))]
+        self.layers = nn.ModuleList(self.make_layer(a, b) for a, b in sizes)
 
-    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+    @abstractmethod
+    def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        """Return one layer."""
+
+    @abstractmethod
+    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
+        """Return what every layer takes beside the states, computed once."""
+
+    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         """Map (N, in_channels) to (N, out_channels)."""
-        edge_index, weight = gcn_norm(graphs.edge_index, None, len(x), add_self_loops=True, dtype=x.dtype)
+        edges = self.edges(x, graphs)
         for number, layer in enumerate(self.layers):
-            x = layer(x.relu() if number else x, edge_index, weight)
+            if number:
+                x = x.relu()
+                x = x if widen is None else torch.cat([x, widen(number, x)], dim=1)
+            x = layer(x, *edges)
         return x
 
 
-class GatBackbone(Backbone):
-    """Graph attention with one head and ReLU between layers."""
+class GcnBackbone(LayeredBackbone):
+    """Graph convolutions."""
 
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
-        super().__init__()
-        sizes = _sizes(in_channels, hidden, out_channels, layers)
-        self.layers = nn.ModuleList(GATConv(a, b, heads=1, add_self_loops=False) for a, b in sizes)
+    def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        """Return one layer."""
+        layer: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
+        return layer
 
-    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
-        """Map (N, in_channels) to (N, out_channels)."""
-        edge_index, _ = add_self_loops(graphs.edge_index, num_nodes=len(x))
-        for number, layer in enumerate(self.layers):
-            x = layer(x.relu() if number else x, edge_index)
-        return x
+    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
+        """Return edges with self-loops and their weights."""
+        pair: tuple[Tensor, Tensor] = gcn_norm(graphs.edge_index, None, len(x), add_self_loops=True, dtype=x.dtype)
+        return pair
 
 
-class GinBackbone(Backbone):
-    """Sums over neighbours, each followed by one linear map, with ReLU between layers."""
+class GatBackbone(LayeredBackbone):
+    """Graph attention with one head."""
 
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
-        super().__init__()
-        sizes = _sizes(in_channels, hidden, out_channels, layers)
-        self.layers = nn.ModuleList(GINConv(nn.Linear(a, b)) for a, b in sizes)
+    def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        """Return one layer."""
+        layer: nn.Module = GATConv(in_channels, out_channels, heads=1, add_self_loops=False)
+        return layer
 
-    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
-        """Map (N, in_channels) to (N, out_channels)."""
-        for number, layer in enumerate(self.layers):
-            x = layer(x.relu() if number else x, graphs.edge_index)
-        return x
+    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
+        """Return edges with self-loops."""
+        return (add_self_loops(graphs.edge_index, num_nodes=len(x))[0],)
+
+
+class GinBackbone(LayeredBackbone):
+    """Sums over neighbours, each followed by one linear map."""
+
+    def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        """Return one layer."""
+        layer: nn.Module = GINConv(nn.Linear(in_channels, out_channels))
+        return layer
+
+    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
+        """Return the edges as they are."""
+        return (graphs.edge_index,)
 
 
 class NompBackbone(Backbone):
@@ -111,7 +140,7 @@ class NompBackbone(Backbone):
         self.encoder = nn.TransformerEncoderLayer(hidden, 1, feed_forward, batch_first=True)
         self.readout = nn.Linear(hidden, out_channels)
 
-    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         """Map (N, in_channels) to (N, out_channels)."""
         sizes = graphs.ptr.diff()
         # A graph without nodes would be a row of padding alone, whose attention is not a number.
@@ -143,10 +172,10 @@ class GpsBackbone(Backbone):
         )
         self.readout = nn.Linear(hidden, out_channels)
 
-    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         """Map (N, in_channels) to (N, out_channels)."""
         x = self.embed(x)
-        for layer in self.layers:
+        for layer in self.layers if len(x) else ():  # attention over no nodes is not defined
             x = layer(x, graphs.edge_index, graphs.batch)
         return self.readout(x)
 
@@ -162,7 +191,12 @@ LAYERED = frozenset({"gcn", "gat", "gin", "gps"})
 
 
 def make_backbone(
-    name: str, in_channels: int, out_channels: int, hidden: int | None = None, layers: int | None = None
+    name: str,
+    in_channels: int,
+    out_channels: int,
+    hidden: int | None = None,
+    layers: int | None = None,
+    extra: int = 0,
 ) -> Backbone:
     """Return a backbone by name; sizes that are not given are the paper's."""
     if name not in BACKBONES:
@@ -174,4 +208,8 @@ def make_backbone(
         if name not in LAYERED:
             raise InvalidInputError(f"{name} has one layer. Leave the number of layers out.")
         given["layers"] = layers
+    if extra:
+        if not issubclass(BACKBONES[name], LayeredBackbone):
+            raise InvalidInputError(f"{name} takes nothing beside its states. Use gcn, gat or gin.")
+        given["extra"] = extra
     return BACKBONES[name](in_channels, out_channels, **given)

@@ -1,0 +1,162 @@
+"""Encodings as a network uses them: stored ones read from the batch, LEAP computed or projected."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from leap.models.backbones import GraphBatch
+from leap.models.encoder import LEAP
+from leap.models.network_config import DatasetFacts, NetworkConfig, uses_cached_transform
+from leap.models.projections import make_projection
+from leap.models.transform import Statistics
+from leap.store import Neighborhoods
+from leap.store.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class NodeData:
+    """What is known of the nodes of a batch.
+
+    Attributes
+    ----------
+    neighborhoods, stats : by hop count; statistics are those of the raw features.
+    encodings : by kind: rwpe and lape (N, k), lect and dect (N, D, T).
+    """
+
+    graphs: GraphBatch
+    neighborhoods: Mapping[int, Neighborhoods] = field(default_factory=dict)
+    stats: Mapping[int, Statistics] = field(default_factory=dict)
+    encodings: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def encoding(self, kind: str) -> Tensor:
+        """Return a stored encoding, or say that the batch lacks it."""
+        if kind not in self.encodings:
+            raise InvalidInputError(f"the network needs the encoding {kind}, and the batch has {list(self.encodings)}.")
+        return self.encodings[kind]
+
+    def hoods(self, hops: tuple[int, ...]) -> list[Neighborhoods]:
+        """Return neighbourhoods by hop counts, or say which the batch lacks."""
+        for count in hops:
+            if count not in self.neighborhoods:
+                raise InvalidInputError(
+                    f"the network needs neighbourhoods of {count} hops, and the batch has those of "
+                    f"{list(self.neighborhoods)}."
+                )
+        return [self.neighborhoods[count] for count in hops]
+
+
+class NodeEncoding(nn.Module, ABC):
+    """Columns that are put beside the features of the nodes."""
+
+    out_channels: int
+
+    @abstractmethod
+    def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        """Return (N, out_channels) for features or learned coordinates `x`."""
+
+
+class StoredEncoding(NodeEncoding):
+    """An encoding of the store as it is, flattened."""
+
+    def __init__(self, kind: str, out_channels: int) -> None:
+        super().__init__()
+        self.kind, self.out_channels = kind, out_channels
+
+    def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        """Return (N, out_channels)."""
+        stored = nodes.encoding(self.kind).flatten(1)
+        if stored.shape[1] != self.out_channels:
+            raise InvalidInputError(
+                f"{self.kind} must have {self.out_channels} columns. Got an encoding of shape {tuple(stored.shape)}."
+            )
+        return stored
+
+
+class LaplacianEncoding(StoredEncoding):
+    """LaPE with the sign of every eigenvector of every graph drawn anew in training, as signs mean nothing."""
+
+    def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        """Return (N, out_channels)."""
+        stored = super().forward(x, nodes)
+        if not self.training:
+            return stored
+        signs = torch.randint(0, 2, (nodes.graphs.num_graphs, self.out_channels), dtype=stored.dtype) * 2 - 1
+        return stored * signs.to(stored.device)[nodes.graphs.batch]
+
+
+class LeapEncoding(NodeEncoding):
+    """LEAP on features, on another encoding or on hidden states.
+
+    Parameters
+    ----------
+    source : "features", or the kind of encoding that LEAP looks at instead.
+    has_stats : whether the batch's statistics are those of what LEAP looks at.
+    is_cached : whether the transform is read from the batch instead of being computed.
+    """
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        in_channels: int,
+        source: str = "features",
+        has_stats: bool = False,
+        is_cached: bool = False,
+    ) -> None:
+        super().__init__()
+        self.source, self.has_stats, self.is_cached = source, has_stats, is_cached
+        self.out_channels = config.dim
+        self.leap = LEAP(
+            in_channels,
+            config.dim,
+            hops=config.hops,
+            directions=config.directions,
+            thresholds=config.thresholds,
+            scale=config.scale,
+            radius=config.radius,
+            projection=config.projection,
+            learn_directions=config.leap == "leap-l",
+            learn_thresholds=config.learn_thresholds,
+            edge_weight=config.edge_weight,
+            seed=0,
+        )
+        # Directions always start from seed 0; the projection's start is part of what a run's seed changes.
+        for encoder in self.leap.encoders:
+            size = (in_channels, config.directions, config.thresholds, config.dim // len(config.hops))
+            encoder.projection = make_projection(config.projection, *size)
+
+    def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        """Return (N, out_channels)."""
+        if self.is_cached:
+            return self.leap.project(nodes.encoding("dect"))
+        hoods = nodes.hoods(self.leap.hops)
+        if self.source != "features":
+            x = nodes.encoding(self.source)
+        stats = [nodes.stats[count] for count in self.leap.hops] if self.has_stats and nodes.stats else None
+        out: Tensor = self.leap(x, hoods, stats)
+        return out
+
+
+def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordinates: int) -> NodeEncoding:
+    """Return one part of a network's encoding.
+
+    Parameters
+    ----------
+    coordinates : columns of the features that LEAP looks at.
+    """
+    if part == "lape":
+        return LaplacianEncoding(part, config.dim)
+    if part == "rwpe":
+        return StoredEncoding(part, config.dim)
+    if part == "lect":
+        return StoredEncoding(part, config.directions * config.thresholds)
+    on_features = config.leap_on == "features"
+    return LeapEncoding(
+        config,
+        coordinates if on_features else config.dim,
+        config.leap_on,
+        has_stats=on_features and facts.codes is None,
+        is_cached=uses_cached_transform(config, facts),
+    )

@@ -1,0 +1,95 @@
+"""The global classifiers dect-4k and dect-65k: the transform of a whole graph as an image, read by a small CNN."""
+
+import torch
+from torch import Tensor, nn
+
+from leap.models.backbones import GraphBatch
+from leap.models.directions import random_directions, threshold_grid
+from leap.store.errors import InvalidInputError
+
+EPSILON = 1e-6
+CELLS = 4  # the CNN's last image is averaged to 2 × 2
+CHANNELS = {"dect-4k": (8, 16), "dect-65k": (32, 64)}
+BUDGETS = {"dect-4k": 4_000, "dect-65k": 65_000}
+
+
+class GlobalDect(nn.Module):
+    """Classify graphs by their Euler characteristic transform alone.
+
+    The width of the last hidden layer is chosen so that the number of parameters is the closest to the budget.
+    Directions are learned unless they would take more than half of it.
+    """
+
+    thresholds: Tensor
+
+    def __init__(
+        self,
+        name: str,
+        in_channels: int,
+        out_channels: int,
+        *,
+        directions: int = 16,
+        thresholds: int = 16,
+        scale: float = 128.0,
+        radius: float = 1.1,
+        edge_weight: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if min(directions, thresholds) < CELLS:
+            raise InvalidInputError(
+                f"{name} needs at least {CELLS} directions and thresholds. Got {directions} and {thresholds}."
+            )
+        self.scale, self.edge_weight = scale, edge_weight
+        start = torch.from_numpy(random_directions(in_channels, directions, 0)).float()
+        self.directions = nn.Parameter(start, requires_grad=start.numel() <= BUDGETS[name] // 2)
+        self.register_buffer("thresholds", torch.from_numpy(threshold_grid(thresholds, radius)).float())
+        first, second = CHANNELS[name]
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(1, first, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(first, second, 3, padding=1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+        )
+        taken = trainable(self)
+        flat = second * CELLS
+        width = max(1, round((BUDGETS[name] - taken - out_channels) / (flat + 1 + out_channels)))
+        self.mlp = nn.Sequential(nn.Linear(flat, width), nn.ReLU(), nn.Linear(width, out_channels))
+
+    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+        """Map features (N, in_channels) to scores (G, out_channels); an empty graph's are zeros."""
+        image = self.transform(x, graphs)
+        scores: Tensor = self.mlp(self.convolutions(image.unsqueeze(1)))
+        return scores * (graphs.ptr.diff() > 0).unsqueeze(1)
+
+    def transform(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+        """Return the transform of every graph, (G, directions, thresholds)."""
+        batch, count = graphs.batch, graphs.num_graphs
+        sizes = graphs.ptr.diff().clamp_min(1).unsqueeze(1)
+        centred = x - (graphs.pool(x) / sizes)[batch]
+        norms = torch.linalg.vector_norm(centred, dim=1)
+        radius = _largest(norms, batch, count)
+        # Rounding error must not be blown up: a graph of equal features has no extent.
+        is_constant = radius <= torch.finfo(x.dtype).eps * _largest(x.detach().abs().amax(1), batch, count)
+        centred = centred * ~is_constant[batch].unsqueeze(1)
+        unit = self.directions / torch.linalg.vector_norm(self.directions, dim=0).clamp_min(1e-12)
+        heights = (centred / (radius + EPSILON)[batch].unsqueeze(1)) @ unit
+        edges = graphs.edge_index[:, graphs.edge_index[0] < graphs.edge_index[1]]
+        tops = torch.maximum(heights[edges[0]], heights[edges[1]])
+        image = heights.new_zeros(count, heights.shape[1], len(self.thresholds))
+        image = image.index_add(0, batch, self._below(heights))
+        return image.index_add(0, batch[edges[0]], self._below(tops), alpha=-self.edge_weight)
+
+    def _below(self, heights: Tensor) -> Tensor:
+        return torch.sigmoid(self.scale * (self.thresholds - heights.unsqueeze(2)))
+
+
+def _largest(values: Tensor, batch: Tensor, count: int) -> Tensor:
+    return values.new_zeros(count).scatter_reduce(0, batch, values, "amax")
+
+
+def trainable(module: nn.Module) -> int:
+    """Count the parameters that training changes."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)

@@ -1,0 +1,110 @@
+"""`Network`: features, encodings and a backbone put together for a dataset and its task."""
+
+import torch
+from torch import Tensor, nn
+
+from leap.models.backbones import Widen, make_backbone
+from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
+from leap.models.encodings import LeapEncoding, NodeData, make_encoding
+from leap.models.global_dect import GlobalDect
+from leap.models.network_config import GLOBAL_BACKBONES, DatasetFacts, NetworkConfig
+from leap.store.errors import InvalidInputError
+
+
+class Network(nn.Module):
+    """A backbone on node features with encodings beside them.
+
+    Categorical features are embedded first; LEAP then looks at points in R³ that are learned from the embedding.
+    Initialization draws from torch's global generator, except for LEAP's directions, which start from seed 0.
+
+    Examples
+    --------
+    >>> letters = DatasetFacts(features=2, outputs=15)
+    >>> Network(NetworkConfig(backbone="gcn", encoding="none"), letters).count_parameters()["total"]
+    3759
+    >>> counts = Network(NetworkConfig(backbone="gcn", encoding="leap-f"), letters).count_parameters()
+    >>> counts
+    {'backbone': 4079, 'leap-f': 794, 'total': 4873}
+    """
+
+    def __init__(self, config: NetworkConfig, facts: DatasetFacts) -> None:
+        super().__init__()
+        self.config, self.facts = config, facts
+        is_global = config.backbone in GLOBAL_BACKBONES
+        is_node_task = facts.task == "node-classification"
+        if is_global and is_node_task:
+            raise InvalidInputError(f"{config.backbone} classifies whole graphs, not nodes. Use another backbone.")
+        self.embedding = None if facts.codes is None else CategoricalEmbedding(facts.codes)
+        width = facts.features if self.embedding is None else self.embedding.out_channels
+        looks_at_features = is_global or (config.leap is not None and config.leap_on == "features")
+        needs_coordinates = self.embedding is not None and looks_at_features
+        self.coordinates = learned_coordinates(width) if needs_coordinates else None
+        seen = LEARNED_DIM if needs_coordinates else width
+        self.encodings = nn.ModuleDict({part: make_encoding(part, config, facts, seen) for part in config.parts})
+        self.layer_encodings = nn.ModuleList()
+        self.is_pooled = not is_global and not is_node_task
+        if is_global:
+            self.backbone: nn.Module = GlobalDect(
+                config.backbone,
+                seen,
+                facts.outputs,
+                directions=config.directions,
+                thresholds=config.thresholds,
+                scale=config.scale,
+                radius=config.radius,
+                edge_weight=config.edge_weight,
+            )
+            return
+        width += sum(int(part.out_channels) for part in self.encodings.values())
+        extra = config.dim if config.leap_every_layer else 0
+        backbone = make_backbone(config.backbone, width, facts.outputs, config.hidden, config.layers, extra)
+        self.backbone = backbone
+        if config.leap_every_layer:
+            hidden, layers = config.hidden or 32, config.layers or 5
+            self.layer_encodings.extend(LeapEncoding(config, hidden) for _ in range(layers - 1))
+
+    def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        """Return scores: (G, outputs), or (N, outputs) for node tasks.
+
+        Parameters
+        ----------
+        x : (N, features) float, or int64 for categorical features.
+        """
+        if x.ndim != 2 or x.shape[1] != self.facts.features:
+            raise InvalidInputError(f"x must have shape (N, {self.facts.features}). Got {tuple(x.shape)}.")
+        features = x if self.embedding is None else self.embedding(x)
+        points = features if self.coordinates is None else self.coordinates(features)
+        graphs = nodes.graphs
+        if isinstance(self.backbone, GlobalDect):
+            scores: Tensor = self.backbone(points, graphs)
+            return scores
+        columns = [features, *(part(points, nodes) for part in self.encodings.values())]
+        joined = torch.cat(columns, dim=1) if len(columns) > 1 else features
+        rows: Tensor = self.backbone(joined, graphs, self._widen(nodes))
+        return graphs.pool(rows) if self.is_pooled else rows
+
+    def _widen(self, nodes: NodeData) -> Widen | None:
+        if not len(self.layer_encodings):
+            return None
+
+        def widen(number: int, states: Tensor) -> Tensor:
+            columns: Tensor = self.layer_encodings[number - 1](states, nodes)
+            return columns
+
+        return widen
+
+    def count_parameters(self) -> dict[str, int]:
+        """Count trainable parameters: of the backbone, of what is learned beside it, and in total."""
+        counts = {"backbone": _count(self.backbone)}
+        counts |= {name: _count(part) for name, part in self.encodings.items()}
+        counts["every layer"] = _count(self.layer_encodings)
+        counts["embedding"] = sum(_count(part) for part in (self.embedding, self.coordinates) if part is not None)
+        shown = {name: count for name, count in counts.items() if count or name == "backbone"}
+        return shown | {"total": sum(counts.values())}
+
+
+def _count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+__all__ = ["DatasetFacts", "Network", "NetworkConfig", "NodeData"]

@@ -1,0 +1,71 @@
+"""Backbones compute what their definitions say, whatever shares the batch."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GATConv, GCNConv
+
+from leap.models.backbones import BACKBONES, GraphBatch, make_backbone
+from leap.store.errors import InvalidInputError
+
+EDGES = torch.tensor([[0, 1, 2, 4, 5], [1, 2, 0, 5, 6]])
+
+
+def batch_of(edges: torch.Tensor, ptr: list[int]) -> GraphBatch:
+    pointers = torch.tensor(ptr)
+    batch = torch.repeat_interleave(torch.arange(len(ptr) - 1), pointers.diff())
+    return GraphBatch(torch.cat([edges, edges.flip(0)], dim=1), pointers, batch)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_graph_scores_the_same_alone_and_in_a_batch(name):
+    torch.manual_seed(0)
+    model = make_backbone(name, 3, 4).eval()
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32))
+    with torch.no_grad():
+        together = model(x, batch_of(EDGES, [0, 3, 3, 4, 7]))
+        first = model(x[:3], batch_of(EDGES[:, :3], [0, 3]))
+        last = model(x[4:], batch_of(EDGES[:, 3:] - 4, [0, 3]))
+    torch.testing.assert_close(together[:3], first)
+    torch.testing.assert_close(together[4:], last)
+
+
+@pytest.mark.parametrize(("name", "layer"), [("gcn", GCNConv), ("gat", GATConv)])
+def test_shared_edges_change_nothing(name, layer):
+    torch.manual_seed(0)
+    model = make_backbone(name, 3, 4)
+    x = torch.randn(7, 3)
+    batch = batch_of(EDGES, [0, 3, 4, 7])
+    plain = x
+    for number, ours in enumerate(model.layers):
+        reference = layer(ours.in_channels, ours.out_channels)  # with self-loops and weights of its own
+        reference.load_state_dict(ours.state_dict())
+        plain = reference(plain.relu() if number else plain, batch.edge_index)
+    torch.testing.assert_close(model(x, batch), plain)
+
+
+def test_nomp_ignores_edges_and_gin_sums_neighbours():
+    torch.manual_seed(0)
+    nomp, gin = make_backbone("nomp", 3, 4).eval(), make_backbone("gin", 3, 4, layers=1)
+    x = torch.randn(7, 3)
+    batch, bare = batch_of(EDGES, [0, 3, 4, 7]), batch_of(EDGES[:, :0], [0, 3, 4, 7])
+    torch.testing.assert_close(nomp(x, batch), nomp(x, bare))
+    adjacency = torch.eye(7)
+    adjacency[batch.edge_index[0], batch.edge_index[1]] = 1
+    torch.testing.assert_close(gin(x, batch), gin.layers[0].nn(adjacency @ x))
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_batches_without_nodes_have_scores_of_zero(name):
+    model = make_backbone(name, 3, 4).eval()
+    nothing = batch_of(EDGES[:, :0], [0, 0, 0])
+    assert torch.equal(nothing.pool(model(torch.zeros(0, 3), nothing)), torch.zeros(2, 4))
+
+
+def test_wrong_names_and_sizes_are_refused():
+    with pytest.raises(InvalidInputError, match="no backbone 'gnc'"):
+        make_backbone("gnc", 2, 2)
+    with pytest.raises(InvalidInputError, match="one layer"):
+        make_backbone("nomp", 2, 2, layers=3)
+    with pytest.raises(InvalidInputError, match="beside its states"):
+        make_backbone("nomp", 2, 2, extra=3)
