@@ -264,14 +264,15 @@ def collect(
     dry_run: DryRun = False,
 ) -> None:
     """Remove artifacts that nothing refers to: not tagged, pinned, used by a run or stage, nor used lately."""
-    from leap.store.collect import plan_collection, remove, stale_builds
+    from leap.store.collect import plan_collection, remove, stale_builds, sweep
 
     store = settings.open_store()
     verdicts = plan_collection(store, keep_days)
     going = [verdict for verdict in verdicts if not verdict.keep]
     stale = stale_builds(store, keep_days)
     if not dry_run:
-        remove(store, [verdict.artifact.key for verdict in going] + stale)
+        remove(store, [verdict.artifact.key for verdict in going])
+        sweep(store, stale)
     size = sum(verdict.artifact.manifest.size for verdict in going)
     if settings.json:
         rows = [

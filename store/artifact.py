@@ -21,6 +21,12 @@ def folder_of(key: str) -> str:
     return f"{ARTIFACTS}/{key}"
 
 
+def erase(location: Location, key: str) -> None:
+    """Remove an artifact, its manifest first: halfway it is unfinished, never damaged. The caller holds its lock."""
+    location.remove(f"{folder_of(key)}/{MANIFEST}")
+    location.remove(folder_of(key))
+
+
 class Artifact:
     """Read access to one artifact; immutable, cheap to open, safe to send to another process.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from leap.store.artifact import Artifact, folder_of
+from leap.store.artifact import Artifact, erase, folder_of
 from leap.store.errors import DamagedArtifactError
 from leap.store.keys import canonical_json
 from leap.store.location import Location, locate
@@ -132,7 +132,7 @@ class Build:
 
     def abandon(self) -> None:
         """Remove what was written so far."""
-        self.location.remove(folder_of(self.key))
+        erase(self.location, self.key)
 
 
 def _read_record(location: Location, path: str) -> PartitionRecord | None:

@@ -3,10 +3,11 @@
 import time
 from dataclasses import dataclass
 
-from leap.store.artifact import ARTIFACTS, Artifact, folder_of
+from leap.store.artifact import ARTIFACTS, Artifact, erase, folder_of
 from leap.store.errors import ArtifactInUseError, DamagedArtifactError
 from leap.store.location import STAGING_SUFFIX
 from leap.store.lock import exclusive
+from leap.store.manifest import MANIFEST
 from leap.store.store import Store
 from leap.store.usage import USAGE
 
@@ -64,10 +65,19 @@ def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None
     halves = [name for name in store.location.names(ARTIFACTS) if name.endswith(STAGING_SUFFIX)]
     stale = []
     for name in [*store.unfinished(), *halves]:
-        times = [info.mtime_ns or 0 for info in store.location.files(folder_of(name)).values()]
+        # Where the file system tells no times, nothing looks old.
+        times = [info.mtime_ns or now * 1e9 for info in store.location.files(folder_of(name)).values()]
         if now - max(times, default=0) / 1e9 > keep_days * SECONDS_A_DAY:
             stale.append(name)
     return stale
+
+
+def sweep(store: Store, names: list[str]) -> None:
+    """Remove unfinished artifacts, except those that somebody has finished meanwhile."""
+    for name in names:
+        with exclusive(store.location, name):
+            if not store.location.exists(f"{folder_of(name)}/{MANIFEST}"):
+                erase(store.location, name)
 
 
 def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artifact]:
@@ -114,7 +124,7 @@ def remove(store: Store, keys: list[str]) -> list[str]:
     gone = set(keys)
     for key in keys:
         with exclusive(store.location, key):
-            store.location.remove(folder_of(key))
+            erase(store.location, key)
         store.location.remove(f"{USAGE}/{key}.json")
         store.references.pin(key, pinned=False)
     for tag, key in store.references.tags().items():

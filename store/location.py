@@ -10,12 +10,13 @@ import os
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.store.errors import InvalidInputError, NoSpaceError, StoreNotWritableError
+from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, StoreNotWritableError
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -82,15 +83,17 @@ def writing(url: str) -> Iterator[None]:
     """Turn the operating system's refusals to write into errors that say what to do."""
     try:
         yield
+    except LeapError:
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise NoSpaceError(
                 f"no space left on the disk of the store at {url}. Free some ('leap store gc' lists what is unused) "
                 "or choose another place with --store."
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             raise StoreNotWritableError(
-                f"the store at {url} is read-only ({error.strerror}). Choose a writable place with --store or "
+                f"the store at {url} is read-only ({error.strerror or error}). Choose a writable place with --store or "
                 "LEAP_STORE; what is already stored can still be read."
             ) from error
         raise
@@ -226,7 +229,7 @@ class RemoteLocation(Location):
         """All objects below a prefix."""
         top = self._full(path)
         entries: dict[str, dict[str, Any]] = self.fs.find(top, detail=True)
-        return {name[len(top) + 1 :]: FileInfo(int(info["size"]), None) for name, info in entries.items()}
+        return {name[len(top) + 1 :]: FileInfo(int(info["size"]), _mtime_ns(info)) for name, info in entries.items()}
 
     def remove(self, path: str) -> None:
         """Remove an object, or all below a prefix."""
@@ -244,6 +247,14 @@ class RemoteLocation(Location):
     def free_bytes(self) -> int | None:
         """Object stores do not fill up."""
         return None
+
+
+def _mtime_ns(info: Mapping[str, Any]) -> int | None:
+    """Modification time as the clients of object stores tell it: under several names, or not at all."""
+    changed = next((info[name] for name in ("LastModified", "last_modified", "updated", "mtime") if name in info), None)
+    if isinstance(changed, datetime):
+        return int(changed.timestamp() * 1e9)
+    return int(changed * 1e9) if isinstance(changed, float) else None
 
 
 def locate(url: str | os.PathLike[str]) -> Location:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leap.store.artifact import ARTIFACTS, Artifact, folder_of
+from leap.store.artifact import ARTIFACTS, Artifact, erase, folder_of
 from leap.store.build import Build
 from leap.store.errors import (
     ArtifactNotFoundError,
     DamagedArtifactError,
     DamagedArtifactWarning,
+    InvalidInputError,
+    LeapError,
     NewerSchemaError,
     NoSpaceError,
     NotAStoreError,
@@ -68,9 +70,19 @@ class Store:
             If the place holds something else.
         NewerSchemaError
             If a newer version of LEAP made it.
+        InvalidInputError
+            If it cannot be reached or read.
         """
         location = locate(url or os.environ.get("LEAP_STORE") or DEFAULT_URL)
-        _check_marker(location)
+        try:
+            _check_marker(location)
+        except LeapError:
+            raise
+        except Exception as error:  # clients of object stores have exceptions of their own, and many
+            raise InvalidInputError(
+                f"cannot open the store at {location.url} ({type(error).__name__}: {error}). Check the address, the "
+                "connection and your rights there, or choose another place with --store or LEAP_STORE."
+            ) from error
         return cls(location)
 
     @property
@@ -227,7 +239,7 @@ class Store:
             warnings.warn(
                 f"artifact {key[:12]} is damaged and will be rebuilt: {reason}", DamagedArtifactWarning, stacklevel=2
             )
-            self.location.remove(folder_of(key))
+            erase(self.location, key)
 
     def note_use(self, key: str) -> None:
         """Note that an artifact was used now."""
@@ -274,7 +286,7 @@ class Store:
             return None
         except DamagedArtifactError:
             pass
-        self.location.remove(folder_of(key))
+        erase(self.location, key)
         return None
 
     def require_space(self, size: float) -> None:
