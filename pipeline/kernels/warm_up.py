@@ -21,14 +21,16 @@ FEATURES = 3
 
 
 def warm_up() -> None:
-    """Compile all kernels, or load them where that was done before (a second or two)."""
+    """Compile all kernels, or load them where that was done before (a few seconds)."""
     # A cycle long enough for the sparse eigensolver, a triangle for the dense one, and an isolated node.
     length = smallest_sparse_size(LAPE_COLUMNS)
     edges = np.concatenate([_cycle(0, length), _cycle(length, 3)], axis=1)
     node_ptr = np.array([0, length, length + 3, length + 4], dtype=np.int64)
     csr = build_csr(edges, int(node_ptr[-1]))
     x = np.arange(node_ptr[-1] * FEATURES, dtype=np.float32).reshape(-1, FEATURES)
-    _transform(x, _extract(csr))
+    hoods = _extract(csr)
+    _transform(x, hoods)
+    _train(x, hoods)
     rwpe(csr.indptr, csr.indices, LAPE_COLUMNS)
     lape(csr.indptr, csr.indices, node_ptr, LAPE_COLUMNS, dense_limit=3)
 
@@ -53,6 +55,19 @@ def _transform(x: NDArray[np.float32], hoods: KhopArrays) -> None:
     for thresholds in (even, even**3):  # uneven ones have kernels of their own
         dect_forward(x, *hoods, mean, scale, directions, thresholds, 128.0)
         ect_forward(x, *hoods, mean, scale, directions, thresholds)
+
+
+def _train(x: NDArray[np.float32], hoods: KhopArrays) -> None:
+    import torch
+
+    from leap.models import dect
+    from leap.store import Neighborhoods
+
+    neighborhoods = Neighborhoods(*hoods, hops=2)
+    directions = torch.from_numpy(random_directions(FEATURES, 2)).float().requires_grad_()
+    features, even = torch.from_numpy(x).requires_grad_(), torch.from_numpy(threshold_grid(4, 1.1)).float()
+    for thresholds in (even, even**3):
+        dect(features, neighborhoods, directions, thresholds.requires_grad_(), 128.0).sum().backward()
 
 
 if __name__ == "__main__":

@@ -33,6 +33,15 @@ with tempfile.TemporaryDirectory() as folder:
         extract(dataset, hops, cap=cap, context=context)
         encode(dataset, {encodings}, params={{"dim": 10}}, context=context)
 """
+TRAINING = """
+import torch
+from leap.models import LEAP
+from leap.pipeline import khop
+hoods = khop(torch.tensor([[0, 1, 2, 3], [1, 2, 0, 0]]))
+for threshold_count, is_learned in ((16, False), (1, True)):
+    encoder = LEAP(2, thresholds=threshold_count, learn_thresholds=is_learned, projection="linear")
+    encoder(torch.randn(4, 2, requires_grad=True), hoods).sum().backward()
+"""
 
 
 def compiled_by(lines: str, cache: Path | None = None) -> list[str]:
@@ -55,9 +64,9 @@ def stages(requests: list[tuple[str, int, int | None]], encodings: list[str]) ->
 
 def cached_kernels() -> set[str]:
     """Kernels of all modules that numba keeps on disk, named as it names their files there."""
-    package = importlib.import_module("leap.pipeline.kernels")
-    names = [f"{package.__name__}.{entry.name}" for entry in pkgutil.iter_modules(package.__path__)] + [
-        "leap.models.ect"
+    packages = [importlib.import_module(name) for name in ("leap.pipeline.kernels", "leap.models")]
+    names = [
+        f"{package.__name__}.{entry.name}" for package in packages for entry in pkgutil.iter_modules(package.__path__)
     ]
     kernels = [value for name in names for value in vars(importlib.import_module(name)).values()]
     return {
@@ -86,3 +95,4 @@ def test_an_empty_cache_warmed_up_holds_all_that_any_stage_needs(tmp_path: Path)
     assert compiled_by(WARM_UP, tmp_path) == []
     requests = [("letters-low", 1, None), ("triads", 1, None), ("romanesque", 2, 8)]
     assert compiled_by(stages(requests, ["rwpe", "lape", "lect", "dect"]), tmp_path) == []
+    assert compiled_by(TRAINING, tmp_path) == []
