@@ -278,7 +278,8 @@ def test_rm_takes_the_stage_manifests_with_it(leap, filled, key_of):
 
 
 def test_names_with_brackets_are_shown_as_they_are(leap, tu_folder, tmp_path):
-    folder = tu_folder("toy", folder=tmp_path / "my [bold] data [/x]")
-    outcome = leap("ingest", folder)
+    folder, store = tu_folder("toy", folder=tmp_path / "my [bold] data [/x]"), tmp_path / "my [red] store [/x]"
+    outcome = leap("ingest", folder, "--store", store)
     assert outcome.code == 0, outcome.err
-    assert "my [bold] data [/x]" in outcome.out
+    assert str(store) in leap("store", "ls", "--store", store).out
+    assert f"{folder}/missing" in leap("ingest", folder / "missing", "--store", store).err
