@@ -3,15 +3,16 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := cli models pipeline store tests
+CODE := cli docs models pipeline store tests
 
-.PHONY: help setup reproduce test test-all lint format bench clean
+.PHONY: help setup reproduce test test-all lint format docs bench clean
 
 help:
 	@echo "make reproduce  run the whole pipeline on the embedded datasets through DVC"
 	@echo "make test       run the tests (a few minutes)"
 	@echo "make test-all   run the slow tests too"
 	@echo "make lint       check style and types"
+	@echo "make docs       put the real output of every example into the documents"
 	@echo "make bench      measure against naive peers"
 	@echo "make clean      remove the store and caches, not the environment"
 
@@ -43,6 +44,10 @@ lint: setup
 format: setup
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+docs: setup
+	$(BIN)/python docs/generate_cli.py
+	$(BIN)/python docs/examples.py --write
 
 bench: setup
 	$(BIN)/leap bench

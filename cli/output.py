@@ -1,6 +1,7 @@
 """What people see: tables, human units and errors; results go to stdout, everything else to stderr."""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -8,10 +9,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+
+class _Console(Console):
+    """A console for which a reader that has seen enough, such as `head`, is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0)
+
+
 # A pipe or file has no width of its own; folding a table for it would only break what reads it.
 PIPED_WIDTH = 160
-console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-errors = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPED_WIDTH)
+console = _Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+errors = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPED_WIDTH)
 
 
 def print_json(value: Any) -> None:
@@ -56,7 +66,7 @@ def human_params(params: dict[str, Any]) -> str:
         if (name, value) == ("features", "degree"):
             continue
         if name == "partition_bytes":
-            name, value = "parts", human_bytes(value).replace(".0 ", " ")
+            name, value = "partition", human_bytes(value).replace(".0 ", " ")
         elif name == "direction_values":
             name, value = "directions", "given"
         shown.append(f"{name}={value}")

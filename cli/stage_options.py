@@ -136,12 +136,12 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
 
 def _dataset_line(result: StageResult) -> str:
     summary = result["dataset"].summary
-    nature = "categorical features" if summary["categorical"] else "features"
+    nature = "categorical feature" if summary["categorical"] else "feature"
     parts = [
         plural(summary["graphs"], "graph"),
         plural(summary["nodes"], "node"),
         plural(summary["edges"], "edge"),
-        f"{summary['features']} {nature} ({summary['feature_source']})",
+        f"{plural(summary['features'], nature)} ({summary['feature_source']})",
     ]
     for name, text in (
         ("empty_graphs", "empty"),

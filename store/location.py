@@ -88,8 +88,8 @@ def writing(url: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise NoSpaceError(
-                f"no space left on the disk of the store at {url}. Free some ('leap store gc' lists what is unused) "
-                "or choose another place with --store."
+                f"no space left on the disk of the store at {url}. Free some ('leap store gc --dry-run' lists what is "
+                "unused) or choose another place with --store."
             ) from error
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             raise StoreNotWritableError(

@@ -168,9 +168,12 @@ class Store:
             If none or several fit; the message names the alternatives.
         """
         wanted = {name: value for name, value in params.items() if not (name == "dim" and kind in VIEWABLE)}
+        # Datasets of equal content share what is derived from them, whichever name it was first asked for by.
+        contents = {artifact.manifest.content for artifact in self.list("dataset", dataset)}
         fitting = [
             artifact
-            for artifact in self.list(kind, dataset)
+            for artifact in self.list(kind)
+            if artifact.manifest.dataset == dataset or (kind != "dataset" and artifact.manifest.source in contents)
             if all(artifact.params.get(name) == value for name, value in wanted.items())
         ]
         if kind in VIEWABLE and "dim" in params:
@@ -295,8 +298,8 @@ class Store:
         if free is not None and size + SPACE_MARGIN > free:
             raise NoSpaceError(
                 f"the result needs about {size / 2**20:,.1f} MiB, and the disk of the store at {self.url} has "
-                f"{free / 2**20:,.1f} MiB free. Free some ('leap store gc' lists what is unused) or choose another "
-                "place with --store."
+                f"{free / 2**20:,.1f} MiB free. Free some ('leap store gc --dry-run' lists what is unused) or choose "
+                "another place with --store."
             )
 
     def _create(self) -> None:

@@ -23,8 +23,7 @@ class ParquetTables(Source):
     """A folder of Parquet tables.
 
     edges.parquet : source, target and, for several graphs, graph.
-    nodes.parquet : optional. id (row numbers without), graph, features, y (node labels), train, val, test
-    (truth
+    nodes.parquet : optional. id (row numbers without), graph, features, y (node labels), train, val, test (truth
         values, or lists of them, one a split). Features are the columns `options.node_attributes`, else x (a
         number or a list), else x0, x1 …, else every numeric column by name; whole numbers throughout are
         categories. Without this table the nodes are the ids that edges name, in ascending order.

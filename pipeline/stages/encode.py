@@ -7,7 +7,7 @@ from leap.pipeline.datasets import Source
 from leap.pipeline.derived import ENCODINGS, RECIPES, Recipe
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB, within_budget
-from leap.pipeline.stages.ingest import IngestOptions, dataset_name, ingest_artifact
+from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
@@ -50,7 +50,7 @@ def encode(
         approve = within_budget(artifact, budget_gb)
         return [report] + [materialize(context, artifact, recipe, approve)[0] for recipe in recipes]
 
-    return StageResult("encode", dataset_name(dataset), retrying(context.store, attempt))
+    return StageResult("encode", retrying(context.store, attempt))
 
 
 def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> list[Recipe]:

@@ -84,7 +84,7 @@ def ingest(
         return [ingest_artifact(dataset, options, context)[0]]
 
     reports = retrying(context.store, attempt)
-    return StageResult("ingest", dataset_name(dataset), reports)
+    return StageResult("ingest", reports)
 
 
 def ingest_artifact(
@@ -204,14 +204,10 @@ def _write(
     return build.publish(draft, dataset_tables(graphs, plan))
 
 
-def dataset_name(dataset: "str | Source") -> str:
-    """Return the name under which a dataset is reported."""
-    return dataset.name if isinstance(dataset, Source) else dataset
-
-
 def _report(artifact: Artifact, cached: bool, seconds: float) -> ArtifactReport:
     return ArtifactReport(
         kind="dataset",
+        dataset=artifact.manifest.dataset,
         params=artifact.params,
         key=artifact.key,
         cached=cached,

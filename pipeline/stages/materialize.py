@@ -138,6 +138,7 @@ def _flat(entry: Mapping[str, object]) -> dict[str, object]:
 def _report(recipe: Recipe, artifact: Artifact, cached: bool, seconds: float, resumed: int) -> ArtifactReport:
     return ArtifactReport(
         kind=recipe.kind,
+        dataset=artifact.manifest.dataset,
         params=recipe.params,
         key=artifact.key,
         cached=cached,

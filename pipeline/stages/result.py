@@ -17,6 +17,7 @@ class ArtifactReport:
     """
 
     kind: str
+    dataset: str
     params: dict[str, Any]
     key: str
     cached: bool
@@ -45,11 +46,15 @@ class ArtifactReport:
 
 @dataclass(frozen=True)
 class StageResult:
-    """Everything that a stage did for one dataset."""
+    """Everything that a stage did for one dataset; the dataset itself comes first."""
 
     stage: str
-    dataset: str
     artifacts: list[ArtifactReport]
+
+    @property
+    def dataset(self) -> str:
+        """Name of the dataset, which for own data is not the path it was asked for by."""
+        return self.artifacts[0].dataset
 
     def __getitem__(self, kind: str) -> ArtifactReport:
         """Return the first artifact of a kind."""

@@ -28,13 +28,7 @@ WITH_EXAMPLES = {
 }
 
 
-KNOWN = {"leap.pipeline.stages.extract": "its comparison prints np.True_ with NumPy 2"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.xfail(reason=KNOWN[name])] if name in KNOWN else []) for name in MODULES],
-)
+@pytest.mark.parametrize("name", MODULES)
 def test_docstrings_print_what_they_say(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LEAP_STORE", raising=False)

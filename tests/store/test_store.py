@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from leap.store import Manifest, Partition, Store
 from leap.store.artifact import folder_of
 from leap.store.errors import (
@@ -83,12 +84,24 @@ def test_equal_work_gives_equal_bytes(tmp_path):
     assert tree(Path(first.path)) == tree(Path(second.path))
 
 
-def test_an_artifact_is_invisible_until_published(store):
+def interrupted(store, parts):
+    """Begin an artifact, write some of its partitions and fail."""
     key = derived_key("rwpe", "s" * 64, {"dim": 4}, 1)
-    with pytest.raises(RuntimeError, match="stop"), store.building(key) as build:
-        build.writer.write(PARTS[0], {"encoding": np.zeros((3, 4), np.float32)}, {})
-        assert store.list() == []
-        raise RuntimeError("stop")
+
+    def fail():
+        with store.building(key) as build:
+            for part in parts:
+                build.writer.write(part, {"encoding": np.ones((part.num_nodes, 4), np.float32)}, {})
+            assert store.list() == []
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    return key
+
+
+def test_an_artifact_is_invisible_until_published(store):
+    key = interrupted(store, PARTS[:1])
     assert store.list() == []
     assert store.lookup(key) is None
     assert store.unfinished() == [key]
@@ -96,20 +109,13 @@ def test_an_artifact_is_invisible_until_published(store):
 
 
 def test_an_interrupted_build_keeps_its_finished_partitions(store):
-    key = derived_key("rwpe", "s" * 64, {"dim": 4}, 1)
-    with pytest.raises(RuntimeError, match="stop"), store.building(key) as build:
-        build.writer.write(PARTS[0], {"encoding": np.zeros((3, 4), np.float32)}, {})
-        raise RuntimeError("stop")
+    key = interrupted(store, PARTS[:1])
     with store.building(key) as build:
         assert build.finished(PARTS) == {0}
 
 
 def test_a_half_written_partition_is_not_finished(store):
-    key = derived_key("rwpe", "s" * 64, {"dim": 4}, 1)
-    with pytest.raises(RuntimeError, match="stop"), store.building(key) as build:
-        for part in PARTS:
-            build.writer.write(part, {"encoding": np.ones((part.num_nodes, 4), np.float32)}, {})
-        raise RuntimeError("stop")
+    key = interrupted(store, PARTS)
     folder = Path(store.url) / folder_of(key)
     (folder / "part-00000" / "partition.json").unlink()
     chunk = next(p for p in (folder / "part-00001" / "encoding").rglob("*") if p.is_file() and p.name != "zarr.json")
@@ -120,7 +126,7 @@ def test_a_half_written_partition_is_not_finished(store):
 
 def every_file(store):
     artifact = store.list()[0]
-    return sorted(artifact.manifest.files) + [MANIFEST]
+    return [*sorted(artifact.manifest.files), MANIFEST]
 
 
 def damage_flip(path):
