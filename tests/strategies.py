@@ -35,9 +35,7 @@ def _shape(kind: str, n: int, seed: int) -> nx.Graph:
         "star": lambda: nx.star_graph(n - 1) if n else nx.empty_graph(0),
         "complete": lambda: nx.complete_graph(n),
         "grid": lambda: (
-            nx.convert_node_labels_to_integers(nx.grid_2d_graph(max(n // 4, 1), 4))
-            if n
-            else nx.empty_graph(0)
+            nx.convert_node_labels_to_integers(nx.grid_2d_graph(max(n // 4, 1), 4)) if n else nx.empty_graph(0)
         ),
         "tree": lambda: nx.random_labeled_tree(n, seed=seed) if n else nx.empty_graph(0),
         "sparse": lambda: nx.gnp_random_graph(n, min(1.0, 1.5 / max(n, 1)), seed=seed),
@@ -55,9 +53,7 @@ def simple_graphs(draw: st.DrawFn, max_nodes: int = 24, max_components: int = 3)
     """Random simple graphs: unions of several shapes with isolated nodes, under a random numbering."""
     parts = draw(
         st.lists(
-            st.tuples(
-                st.sampled_from(SHAPES), st.integers(0, max_nodes // max_components), st.integers(0, 2**16)
-            ),
+            st.tuples(st.sampled_from(SHAPES), st.integers(0, max_nodes // max_components), st.integers(0, 2**16)),
             max_size=max_components,
         )
     )
