@@ -49,6 +49,7 @@ class PartitionWriter:
         files = write_group(location, path, arrays, partition.model_dump())
         record = {
             "files": {name: entry.model_dump() for name, entry in sorted(files.items())},
+            "partition": partition.model_dump(),
             "statistics": dict(statistics),
         }
         location.write_bytes(f"{path}/{RECORD}", canonical_json(record))
@@ -74,7 +75,7 @@ class Build:
 
     def _record(self, partition: Partition) -> PartitionRecord | None:
         if partition.index not in self._records:
-            record = _read_record(self.location, f"{folder_of(self.key)}/{partition.name}")
+            record = _read_record(self.location, f"{folder_of(self.key)}/{partition.name}", partition)
             if record is None:
                 return None
             self._records[partition.index] = record
@@ -135,10 +136,12 @@ class Build:
         erase(self.location, self.key)
 
 
-def _read_record(location: Location, path: str) -> PartitionRecord | None:
-    """Return the record of a partition if all that it names is there, byte for byte."""
+def _read_record(location: Location, path: str, partition: Partition) -> PartitionRecord | None:
+    """Return the record of a partition if it is of these nodes and all that it names is there, byte for byte."""
     try:
         raw = json.loads(location.read_bytes(f"{path}/{RECORD}"))
+        if raw["partition"] != partition.model_dump():  # left by a version that cut the work in another way
+            return None
         files = {name: FileRecord.model_validate(entry) for name, entry in raw["files"].items()}
         for name, record in files.items():
             if _file_record(location.read_bytes(f"{path}/{name}")) != record:

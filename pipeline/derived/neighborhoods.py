@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
+from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader, LocalGraph
@@ -83,6 +84,11 @@ class NeighborhoodsRecipe(Recipe):
         arrays: dict[str, Any] = {"node_ptr": node_ptr, "edge_ptr": edge_ptr}
         if not reader.dataset.manifest.summary["categorical"]:
             mean, scale = _mean_and_scale(reader, local, node_ptr, nodes)
+            if not np.isfinite(scale).all():
+                raise InvalidInputError(
+                    f"the features of {reader.dataset.manifest.dataset!r} reach {np.abs(mean).max():.3g} and more, and "
+                    "the spread of a neighbourhood does not fit a 32-bit number. Scale them down."
+                )
             arrays |= {"mean": mean, "scale": scale}
             statistics["constant"] = int((scale == 0).sum())
             statistics["max_scale"] = float(scale.max(initial=0.0))

@@ -215,6 +215,20 @@ def test_halves_left_by_a_kill_do_not_stay_in_the_artifact(tmp_path, reference, 
     assert snapshot(store) == snapshot(reference.store)
 
 
+def test_partitions_of_another_plan_are_not_kept(tmp_path, reference, snapshot):
+    store = tmp_path / "store"
+    shutil.copytree(reference.store, store)
+    folder = store / folder_of(reference.key)
+    (folder / "manifest.json").unlink()
+    shutil.copytree(folder / "part-00001", folder / "part-99999")
+    shutil.rmtree(folder / "part-00000")
+    (folder / "part-00001").rename(folder / "part-00000")
+    context = Context(Store.open(store), workforce=Workforce(0))
+    report = extract(reference.dataset, 1, ingest_options=reference.options, context=context)["neighborhoods"]
+    assert report.resumed == reference.partitions - 2
+    assert snapshot(store) == snapshot(reference.store)
+
+
 def _ask(url, barrier, answers):
     context = Context(Store.open(url), workforce=Workforce(0))
     barrier.wait()

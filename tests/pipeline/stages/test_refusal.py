@@ -1,6 +1,7 @@
 """Requests that are refused before any work: explosions, parameters that do not fit, disks that are too small."""
 
 import networkx as nx
+import numpy as np
 import pytest
 
 from leap.pipeline import IngestOptions, encode, extract
@@ -114,6 +115,13 @@ def test_directions_of_another_dimension_leave_nothing_but_the_dataset(varied, n
         encode(varied, "dect", params={"direction_values": ((1.0, 0.0),)}, context=context)
     assert [artifact.kind for artifact in context.store.list()] == ["dataset"]
     assert context.store.unfinished() == []
+
+
+def test_features_whose_spread_overflows_are_refused(source_of, new_context):
+    x = np.full((4, 3), 3e38, dtype=np.float32)
+    x[::2] *= -1
+    with pytest.raises(InvalidInputError, match="Scale them down"):
+        extract(source_of([nx.path_graph(4)], "vast", x=x), 1, context=new_context())
 
 
 @pytest.mark.parametrize("hops", [0, -1, 33, []])
