@@ -139,6 +139,7 @@ def _local(workers: int) -> Iterator[DaskRunner]:
             dashboard_address="localhost:0",
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,
+            preload=["leap.pipeline.interrupts"],
             env={"NUMBA_NUM_THREADS": "1"},
         ) as cluster,
         Client(cluster, set_as_default=False) as client,

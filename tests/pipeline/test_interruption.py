@@ -56,10 +56,10 @@ def long_reference(tmp_path_factory):
 
 
 def start(store, reference, workers):
-    """Start `leap extract` as a process of its own."""
+    """Start `leap extract` as a process of its own, in a group of its own."""
     command = [sys.executable, "-m", "leap.cli.main", "--store", str(store), "--json", "--workers", str(workers)]
     command += ["extract", reference.dataset, "--hops", "1", "--partition-mb", str(reference.options.partition_mb)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def records(store, key=None):
@@ -182,6 +182,22 @@ def test_twenty_kills_at_random_moments(tmp_path, long_reference, snapshot, caps
         shutil.rmtree(store)
     with capsys.disabled():
         print("", *lines, sep="\n  ")
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_workers_too_without_a_word(tmp_path, reference, snapshot):
+    store = tmp_path / "store"
+    shutil.copytree(reference.ingested, store)
+    process = start(store, reference, workers=2)
+    assert wait_until(process, lambda: len(records(store, reference.key)) >= 3)
+    workers = workers_of(process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    assert psutil.wait_procs(workers, timeout=PATIENCE_SECONDS)[1] == []
+    continue_after(records(store, reference.key), store, reference, snapshot)
 
 
 def test_a_kill_while_a_dataset_is_stored_costs_nothing(tmp_path, reference, snapshot):
