@@ -126,6 +126,11 @@ class GraphStream:
         return len(self._order.subset)
 
     @property
+    def encoding_names(self) -> list[str]:
+        """Names under which a batch has its encodings."""
+        return list(self._selection.encodings)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that all of it takes in memory, estimated as if all graphs were of one size."""
         return self._selection.nbytes() * self.num_graphs // max(1, int(self.dataset.manifest.summary["graphs"]))
