@@ -158,6 +158,7 @@ def test_a_killed_worker_is_replaced(tmp_path, reference, snapshot):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_twenty_kills_at_random_moments(tmp_path, long_reference, snapshot, capsys):
     reference = long_reference
     moments = random.Random(2026)
