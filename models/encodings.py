@@ -158,5 +158,5 @@ def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordin
         coordinates if on_features else config.dim,
         config.leap_on,
         has_stats=on_features and facts.codes is None,
-        is_cached=uses_cached_transform(config, facts),
+        is_cached=uses_cached_transform(config, is_categorical=facts.codes is not None),
     )

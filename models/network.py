@@ -40,7 +40,8 @@ class Network(nn.Module):
         needs_coordinates = self.embedding is not None and looks_at_features
         self.coordinates = learned_coordinates(width) if needs_coordinates else None
         seen = LEARNED_DIM if needs_coordinates else width
-        self.encodings = nn.ModuleDict({part: make_encoding(part, config, facts, seen) for part in config.parts})
+        encodings = {part: make_encoding(part, config, facts, seen) for part in config.parts}
+        self.encodings = nn.ModuleDict(encodings)
         self.layer_encodings = nn.ModuleList()
         self.is_pooled = not is_global and not is_node_task
         if is_global:
@@ -55,7 +56,7 @@ class Network(nn.Module):
                 edge_weight=config.edge_weight,
             )
             return
-        width += sum(int(part.out_channels) for part in self.encodings.values())
+        width += sum(part.out_channels for part in encodings.values())
         extra = config.dim if config.leap_every_layer else 0
         backbone = make_backbone(config.backbone, width, facts.outputs, config.hidden, config.layers, extra)
         self.backbone = backbone
@@ -103,8 +104,14 @@ class Network(nn.Module):
         return shown | {"total": sum(counts.values())}
 
 
+def count_parameters(config: NetworkConfig, facts: DatasetFacts) -> dict[str, int]:
+    """Count the trainable parameters of a network that is not needed otherwise; torch's generator is left alone."""
+    with torch.random.fork_rng(devices=[]):
+        return Network(config, facts).count_parameters()
+
+
 def _count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-__all__ = ["DatasetFacts", "Network", "NetworkConfig", "NodeData"]
+__all__ = ["DatasetFacts", "Network", "NetworkConfig", "NodeData", "count_parameters"]

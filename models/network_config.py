@@ -116,12 +116,19 @@ class DatasetFacts(BaseModel):
     task: TaskName = "graph-classification"
 
 
-def uses_cached_transform(config: NetworkConfig, facts: DatasetFacts) -> bool:
+def uses_cached_transform(config: NetworkConfig, *, is_categorical: bool) -> bool:
     """Whether LEAP's transform never changes while training, so that the store's `dect` is used."""
     return (
         config.leap == "leap-f"
         and config.leap_on == "features"
-        and facts.codes is None
+        and not is_categorical
         and not config.learn_thresholds
         and len(config.hops) == 1
     )
+
+
+def needs_neighborhoods(config: NetworkConfig, *, is_categorical: bool) -> bool:
+    """Whether a transform is computed while training, so that batches carry neighbourhoods."""
+    if config.leap is None:
+        return False
+    return config.leap_every_layer or not uses_cached_transform(config, is_categorical=is_categorical)

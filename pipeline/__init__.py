@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from leap.pipeline.stages.encode import encode
     from leap.pipeline.stages.extract import extract
     from leap.pipeline.stages.ingest import IngestOptions, ingest
+    from leap.pipeline.training.options import TrainOptions
+    from leap.pipeline.training.predict import predict
+    from leap.pipeline.training.stage import train
     from leap.pipeline.transform import AddNeighborhoods
 
 _HOMES = {
     "AddNeighborhoods": "leap.pipeline.transform",
     "Context": "leap.pipeline.stages.context",
     "IngestOptions": "leap.pipeline.stages.ingest",
+    "TrainOptions": "leap.pipeline.training.options",
     "Workforce": "leap.pipeline.cluster",
     "encode": "leap.pipeline.stages.encode",
     "extract": "leap.pipeline.stages.extract",
@@ -28,13 +32,16 @@ _HOMES = {
     "from_pyg": "leap.pipeline.datasets",
     "ingest": "leap.pipeline.stages.ingest",
     "khop": "leap.pipeline.neighborhoods",
+    "predict": "leap.pipeline.training.predict",
     "to_pyg": "leap.pipeline.export",
+    "train": "leap.pipeline.training.stage",
 }
 
 __all__ = [
     "AddNeighborhoods",
     "Context",
     "IngestOptions",
+    "TrainOptions",
     "Workforce",
     "encode",
     "extract",
@@ -42,7 +49,9 @@ __all__ = [
     "from_pyg",
     "ingest",
     "khop",
+    "predict",
     "to_pyg",
+    "train",
 ]
 
 

@@ -1,0 +1,174 @@
+"""One fold of a run, a function of its job alone: trained, tested, and written to the run's folder."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from leap.models.network import Network
+from leap.models.network_config import DatasetFacts
+from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
+from leap.pipeline.training.evaluate import Evaluation, evaluate
+from leap.pipeline.training.loop import Epoch, Training
+from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
+from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, write
+from leap.pipeline.training.splits import Split, graph_labels
+from leap.store import Artifact, Store
+from leap.store.store import view
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a worker finds the artifacts: keys in a store, with the dimension of a view where it is one."""
+
+    url: str
+    dataset: str
+    neighborhoods: tuple[str, ...] = ()
+    encodings: tuple[tuple[str, int | None], ...] = ()
+    with_stats: bool = False
+
+    def open(self) -> Inputs:
+        """Open the artifacts."""
+        store = Store.open(self.url)
+        return Inputs(
+            store.get(self.dataset),
+            [store.get(key) for key in self.neighborhoods],
+            [view(store.get(key), dim) for key, dim in self.encodings],
+            self.with_stats,
+        )
+
+
+@dataclass(frozen=True)
+class FoldJob:
+    """Everything that a fold depends on, and where its results go."""
+
+    source: Source
+    options: TrainOptions
+    facts: DatasetFacts
+    split: Split
+    class_weights: list[float] | None
+    selection: str
+    fingerprint: str
+    folder: str
+    checkpoint_steps: int
+    memory_bytes: int
+
+
+def run_fold(job: FoldJob) -> dict[str, Any]:
+    """Train and test one fold, going on from its last checkpoint if there is one.
+
+    Runs on one thread and seeds torch itself, so that the result does not depend on who runs it. Torch's generator and
+    number of threads are as before afterwards.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return _run(job)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(job: FoldJob) -> dict[str, Any]:
+    options, folder = job.options, Path(job.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    inputs = job.source.open()
+    parts = {name: _part(job, inputs, name) for name in ("train", "val", "test")}
+    torch.manual_seed(options.seed)
+    network = Network(options.network, job.facts)
+    training = Training(
+        network,
+        _objective(job, inputs.dataset),
+        options,
+        folder,
+        f"{job.fingerprint} fold {job.split.number}",
+        selection=job.selection,
+        checkpoint_steps=job.checkpoint_steps,
+    )
+    log = folder / EPOCHS
+    write(log, "".join(json.dumps(entry) + "\n" for entry in training.progress.history))
+
+    def note(entry: Epoch) -> None:
+        with log.open("a") as stream:
+            stream.write(json.dumps(entry) + "\n")
+
+    training.run(parts["train"], parts["val"], note)
+    val, test = (evaluate(network, parts[name].batches(), training.objective) for name in ("val", "test"))
+    progress = training.progress
+    result = {
+        "fold": job.split.number,
+        "fingerprint": job.fingerprint,
+        "epochs": progress.epoch,
+        "best_epoch": progress.best_epoch,
+        "test": {"loss": test.loss, **test.metrics},
+        "val": {"loss": val.loss, **val.metrics},
+        "sizes": {"train": _size(job, inputs, "train"), "val": len(val.items), "test": len(test.items)},
+        "seconds": progress.seconds,
+        "seconds_an_epoch": progress.seconds / max(1, progress.epoch),
+    }
+    _write_predictions(folder / PREDICTIONS, job, test)
+    write(folder / RESULT, json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def _part(job: FoldJob, inputs: Inputs, name: str) -> Part:
+    split, options, is_training = job.split, job.options, name == "train"
+    size = options.batch_size if is_training else evaluation_batch_size(inputs.dataset, options.batch_size)
+    return Part(
+        inputs,
+        None if split.graphs is None else split.graphs[name],
+        None if split.mask is None else (name, split.mask),
+        batch_size=size,
+        shuffle=is_training,
+        seed=options.seed,
+        memory_bytes=int(job.memory_bytes * (0.6 if is_training else 0.2)),
+    )
+
+
+def _objective(job: FoldJob, dataset: Artifact) -> Objective:
+    if job.facts.task != "graph-regression":
+        return CrossEntropy(job.class_weights)
+    assert job.split.graphs is not None
+    return StandardizedError.of(graph_labels(dataset)[job.split.graphs["train"]])
+
+
+def _size(job: FoldJob, inputs: Inputs, part: str) -> int:
+    if job.split.graphs is not None:
+        return len(job.split.graphs[part])
+    return int(inputs.dataset.load(f"{part}_mask")[:, job.split.mask].sum())
+
+
+def _write_predictions(path: Path, job: FoldJob, test: Evaluation) -> None:
+    """Columns fold and graph or node; label, predicted and probabilities, or targets and predicted ones."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(
+        prediction_table(job.facts, test).add_column(
+            0, "fold", pa.array(np.full(len(test.items), job.split.number, np.int32))
+        ),
+        path,
+    )
+
+
+def prediction_table(facts: DatasetFacts, evaluation: Evaluation) -> Any:
+    """Return predictions as a table, one row for each graph or node."""
+    import pyarrow as pa
+
+    item = "node" if facts.task == "node-classification" else "graph"
+    columns: dict[str, Any] = {item: evaluation.items}
+    if facts.task == "graph-regression":
+        for column in range(facts.outputs):
+            if evaluation.y is not None:
+                columns[f"target_{column}"] = evaluation.y[:, column]
+            columns[f"predicted_{column}"] = evaluation.predictions[:, column]
+        return pa.table(columns)
+    if evaluation.y is not None:
+        columns["label"] = evaluation.y
+    columns["predicted"] = evaluation.predictions.argmax(1)
+    columns |= {f"probability_{c}": evaluation.predictions[:, c] for c in range(facts.outputs)}
+    return pa.table(columns)

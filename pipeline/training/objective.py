@@ -1,0 +1,89 @@
+"""What is minimized and how predictions are judged: cross-entropy for classes, squared error for targets."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from leap.pipeline.training.metrics import Metrics, classification_metrics, regression_metrics
+
+
+class Objective(ABC):
+    """The loss of scores, and predictions made from them."""
+
+    @abstractmethod
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss."""
+
+    @abstractmethod
+    def predict(self, scores: Tensor) -> NDArray[Any]:
+        """Return probabilities (n, C), or targets (n, t) in their own units."""
+
+    @abstractmethod
+    def metrics(self, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
+        """Judge predictions."""
+
+    @abstractmethod
+    def state(self) -> dict[str, list[float]]:
+        """Numbers that a later prediction needs."""
+
+
+class CrossEntropy(Objective):
+    """Cross-entropy, optionally with a weight for each class."""
+
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        self._weights = None if weights is None else torch.tensor(weights, dtype=torch.float32)
+
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss."""
+        return functional.cross_entropy(scores, y, self._weights)
+
+    def predict(self, scores: Tensor) -> NDArray[Any]:
+        """Return probabilities."""
+        probabilities: NDArray[Any] = scores.softmax(1).numpy()
+        return probabilities
+
+    def metrics(self, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
+        """Accuracy, AUROC and average precision."""
+        return classification_metrics(predictions, y)
+
+    def state(self) -> dict[str, list[float]]:
+        """Nothing."""
+        return {}
+
+
+class StandardizedError(Objective):
+    """Mean squared error on targets standardized by the training part; metrics are in the targets' own units."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        self._mean = torch.tensor(mean, dtype=torch.float32)
+        self._std = torch.tensor(std, dtype=torch.float32)
+
+    @classmethod
+    def of(cls, targets: NDArray[Any]) -> "StandardizedError":
+        """Standardize by these targets (n, t); one that never varies keeps its scale."""
+        wide = targets.astype(np.float64)
+        std = wide.std(0)
+        return cls(wide.mean(0).tolist(), np.where(std > 0, std, 1.0).tolist())
+
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss."""
+        return functional.mse_loss(scores, (y - self._mean) / self._std)
+
+    def predict(self, scores: Tensor) -> NDArray[Any]:
+        """Return targets in their own units."""
+        targets: NDArray[Any] = (scores * self._std + self._mean).numpy()
+        return targets
+
+    def metrics(self, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
+        """R², MAE and MSE."""
+        return regression_metrics(predictions, y)
+
+    def state(self) -> dict[str, list[float]]:
+        """Mean and standard deviation of each target."""
+        return {"mean": self._mean.tolist(), "std": self._std.tolist()}

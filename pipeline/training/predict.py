@@ -1,0 +1,199 @@
+"""Use the networks of a run on other graphs: encode them as the run's were, predict with every fold, take the mean."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.models.network_config import DatasetFacts
+from leap.pipeline.datasets import Source
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
+from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.result import ArtifactReport
+from leap.pipeline.training.metrics import Metrics
+from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.run_folder import RunFolder
+from leap.pipeline.training.stage import GIB, Prepared, prepare
+from leap.store.errors import InvalidInputError
+
+BATCH_SIZE = 16
+
+
+@dataclass(frozen=True)
+class PredictResult:
+    """Predictions for every graph or node of a dataset.
+
+    Attributes
+    ----------
+    path : Parquet table with the predictions.
+    folds : whose networks were averaged.
+    metrics : where the dataset has labels that the run knows.
+    was_trained_on : whether this is the very dataset of the run, whose metrics then say nothing about new graphs.
+    """
+
+    run: str
+    dataset: str
+    path: Path
+    items: int
+    folds: list[int]
+    metrics: Metrics
+    was_trained_on: bool
+    artifacts: list[ArtifactReport] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values, the object that `--json` prints."""
+        return {
+            "stage": "predict",
+            "run": self.run,
+            "dataset": self.dataset,
+            "path": str(self.path),
+            "items": self.items,
+            "folds": self.folds,
+            "metrics": self.metrics,
+            "was_trained_on": self.was_trained_on,
+            "artifacts": [report.as_json() for report in self.artifacts],
+        }
+
+
+def predict(
+    run: Path | str,
+    dataset: "str | Source",
+    context: Context | None = None,
+    *,
+    fold: int | None = None,
+    out: Path | str | None = None,
+    ingest_options: IngestOptions | None = None,
+    budget_gb: float = DEFAULT_BUDGET_GB,
+) -> PredictResult:
+    """Predict with a finished run, making first what is missing in the store.
+
+    Parameters
+    ----------
+    run : folder of the run.
+    fold : use the network of this fold only; default: the mean over all folds' predictions.
+    out : Parquet file to write; default: predictions-DATASET.parquet in the run's folder.
+
+    Raises
+    ------
+    InvalidInputError
+        If the folder holds no finished run, or the dataset's features are not like those it was trained on.
+    """
+    context = context or Context()
+    folder = RunFolder(Path(run))
+    config, finished = folder.config(), folder.metrics()
+    if config is None or finished is None:
+        raise InvalidInputError(
+            f"{folder.path} holds no finished run. Train one with 'leap train', or finish it with --resume."
+        )
+    options, facts = TrainOptions(**config["options"]), DatasetFacts(**config["facts"])
+    known = [entry["fold"] for entry in finished["folds"]]
+    if fold is not None and fold not in known:
+        raise InvalidInputError(f"the run has no fold {fold}. Choose from {', '.join(map(str, known))}.")
+    prepared = prepare(dataset, options, context, ingest_options, budget_gb, needs_labels=False)
+    _check_features(prepared, facts, folder)
+    chosen = known if fold is None else [fold]
+    items, y, predictions, judge = _evaluate(folder, config, facts, prepared, chosen, context)
+    labels = _known_labels(y, prepared, config.get("classes")) if facts.task != "graph-regression" else y
+    name = prepared.dataset.manifest.dataset
+    target = Path(out) if out is not None else folder.path / f"predictions-{name}.parquet"
+    _write(target, facts, items, predictions, config.get("classes"))
+    return PredictResult(
+        folder.name,
+        name,
+        target,
+        len(items),
+        chosen,
+        judge(predictions, labels) if labels is not None else {},
+        any(entry["key"] == prepared.dataset.key for entry in config["artifacts"]),
+        prepared.reports,
+    )
+
+
+def _check_features(prepared: Prepared, facts: DatasetFacts, folder: RunFolder) -> None:
+    summary = prepared.dataset.manifest.summary
+    met = (summary["features"], bool(summary["categorical"]))
+    if met != (facts.features, facts.codes is not None):
+        kinds = {True: "categorical features", False: "features"}
+        raise InvalidInputError(
+            f"{prepared.dataset.manifest.dataset!r} has {met[0]} {kinds[met[1]]}, and the run {folder.name} was "
+            f"trained on {facts.features} {kinds[facts.codes is not None]}. Predict for graphs with the same features."
+        )
+
+
+def _evaluate(
+    folder: RunFolder,
+    config: dict[str, Any],
+    facts: DatasetFacts,
+    prepared: Prepared,
+    folds: list[int],
+    context: Context,
+) -> tuple[NDArray[np.int64], NDArray[Any] | None, NDArray[Any], Any]:
+    """Return items, their labels, the mean of the folds' predictions, and what judges them."""
+    import torch
+
+    from leap.models.network import Network
+    from leap.pipeline.training.checkpoint import BEST, load
+    from leap.pipeline.training.data import Part, evaluation_batch_size
+    from leap.pipeline.training.evaluate import evaluate
+    from leap.pipeline.training.objective import CrossEntropy, StandardizedError
+
+    inputs = prepared.source(context.store.url).open()
+    is_node_task = facts.task == "node-classification"
+    part = Part(
+        inputs,
+        None,
+        None,
+        batch_size=evaluation_batch_size(inputs.dataset, BATCH_SIZE),
+        shuffle=False,
+        seed=0,
+        memory_bytes=GIB,
+        items="node" if is_node_task else "graph",
+    )
+    total = None
+    with torch.random.fork_rng(devices=[]):
+        network = Network(TrainOptions(**config["options"]).network, facts)
+    with context.reporter.task(f"predicting {prepared.dataset.manifest.dataset}", len(folds)) as advance:
+        for number in folds:
+            best = load(folder.fold(number) / BEST, f"{config['fingerprint']} fold {number}")
+            if best is None:
+                raise InvalidInputError(f"fold {number} of {folder.path} has no checkpoint. Train again with --force.")
+            network.load_state_dict(best["network"])
+            objective = StandardizedError(**best["objective"]) if facts.task == "graph-regression" else CrossEntropy()
+            outcome = evaluate(network, part.batches(), objective, judged=False)
+            total = outcome.predictions if total is None else total + outcome.predictions
+            advance(1)
+    assert total is not None
+    items = np.arange(len(total)) if is_node_task else outcome.items
+    return items, outcome.y, total / len(folds), objective.metrics
+
+
+def _known_labels(y: NDArray[Any] | None, prepared: Prepared, classes: list[Any] | None) -> NDArray[np.int64] | None:
+    """Return labels in the run's own numbering; None if there are none or the run does not know some of them."""
+    theirs = prepared.dataset.manifest.summary.get("classes")
+    if y is None or theirs is None or classes is None or not set(theirs) <= set(classes):
+        return None
+    labels: NDArray[np.int64] = np.array([classes.index(value) for value in theirs], dtype=np.int64)[y]
+    return labels
+
+
+def _write(
+    path: Path, facts: DatasetFacts, items: NDArray[np.int64], predictions: NDArray[Any], classes: list[Any] | None
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {"node" if facts.task == "node-classification" else "graph": items}
+    if facts.task == "graph-regression":
+        columns |= {f"predicted_{column}": predictions[:, column] for column in range(facts.outputs)}
+    else:
+        names = classes or list(range(facts.outputs))
+        columns["predicted"] = pa.array([names[code] for code in predictions.argmax(1).tolist()])
+        columns |= {f"probability_{names[column]}": predictions[:, column] for column in range(facts.outputs)}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), path)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write {str(path)!r}: {error.strerror}. Give another --out.") from error

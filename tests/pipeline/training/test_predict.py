@@ -1,0 +1,65 @@
+"""A finished run predicts for other graphs, by original labels."""
+
+import networkx as nx
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from leap.pipeline import predict, train
+from leap.store.errors import InvalidInputError
+from tests.pipeline.training.conftest import coordinates, graphs_source
+
+
+@pytest.fixture
+def trained(context, options, shapes, run):
+    return train(shapes, options(backbone="gcn", encoding="rwpe+leap-l", epochs=15, lr=0.02), context, run=run)
+
+
+def new_graphs(y, task="graph-classification", count=20):
+    graphs = [(nx.cycle_graph if i % 2 else nx.path_graph)(4 + i // 2 % 4) for i in range(count)]
+    return graphs_source(graphs, "new", coordinates(graphs), y, task)
+
+
+def test_new_graphs_are_encoded_and_predicted(context, trained):
+    result = predict(trained.path, new_graphs([i % 2 for i in range(20)]), context)
+    table = pq.read_table(result.path).to_pydict()
+    assert table["graph"] == list(range(20))
+    assert result.metrics["accuracy"] == np.mean([p == i % 2 for i, p in enumerate(table["predicted"])])
+    assert result.metrics["accuracy"] > 0.6
+    assert not result.was_trained_on
+    assert result.folds == [0, 1]
+
+
+def test_one_fold_repeats_its_own_test_predictions(context, trained, shapes):
+    result = predict(trained.path, shapes, context, fold=1)
+    assert result.was_trained_on
+    ours = pq.read_table(result.path).to_pydict()
+    kept = pq.read_table(trained.path / "predictions.parquet").to_pydict()
+    for fold, graph, value in zip(kept["fold"], kept["graph"], kept["probability_1"], strict=True):
+        if fold == 1:
+            assert ours["probability_1"][graph] == pytest.approx(value, abs=1e-5)
+
+
+def test_labels_that_the_run_does_not_know_are_not_judged(context, trained):
+    result = predict(trained.path, new_graphs([0, 7] * 10), context)
+    assert result.metrics == {}
+    assert result.items == 20
+
+
+def test_wrong_runs_folds_and_features_are_refused(context, trained, atoms, tmp_path, shapes):
+    with pytest.raises(InvalidInputError, match="no finished run"):
+        predict(tmp_path / "nothing", shapes, context)
+    with pytest.raises(InvalidInputError, match="no fold 9"):
+        predict(trained.path, shapes, context, fold=9)
+    with pytest.raises(InvalidInputError, match="2 categorical features"):
+        predict(trained.path, atoms, context)
+
+
+def test_regression_and_node_runs_predict_too(context, options, sizes, nodes, run):
+    regression = train(sizes, options(backbone="gin", encoding="none"), context, run=run.with_name("regression"))
+    result = predict(regression.path, sizes, context)
+    assert set(result.metrics) == {"r2", "mae", "mse"}
+    assert pq.read_table(result.path).column_names == ["graph", "predicted_0", "predicted_1"]
+    of_nodes = train(nodes, options(backbone="gcn", encoding="rwpe"), context, run=run.with_name("nodes"))
+    result = predict(of_nodes.path, nodes, context)
+    assert pq.read_table(result.path)["node"].to_pylist() == list(range(80))

@@ -1,0 +1,40 @@
+"""Folds are the published ones unless others are asked for."""
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, train_test_split
+
+from leap.pipeline import ingest
+from leap.pipeline.training.splits import class_frequencies, graph_labels, make_splits
+
+
+def test_stored_folds_are_the_published_protocol(context, options, shapes):
+    dataset = context.store.get(ingest(shapes, context=context)["dataset"].key)
+    labels = graph_labels(dataset)
+    splitter = StratifiedKFold(5, shuffle=True, random_state=42)
+    splits = make_splits(dataset, options(folds=5))
+    assert len(splits) == 5
+    for split, (rest, test) in zip(splits, splitter.split(labels, labels), strict=True):
+        train, val = train_test_split(rest, test_size=0.25, random_state=42)
+        for name, expected in (("train", train), ("val", val), ("test", test)):
+            assert np.array_equal(split.graphs[name], expected)
+
+
+def test_other_folds_and_seeds_are_cut_likewise(context, options, shapes):
+    dataset = context.store.get(ingest(shapes, context=context)["dataset"].key)
+    usual = make_splits(dataset, options(folds=5))
+    other = make_splits(dataset, options(folds=5, split_seed=1))
+    assert not np.array_equal(usual[0].graphs["test"], other[0].graphs["test"])
+    three = make_splits(dataset, options(folds=3))
+    tested = np.sort(np.concatenate([split.graphs["test"] for split in three]))
+    assert np.array_equal(tested, np.arange(121))
+
+
+def test_node_tasks_use_the_dataset_s_splits(context, options, nodes):
+    dataset = context.store.get(ingest(nodes, context=context)["dataset"].key)
+    assert [split.mask for split in make_splits(dataset, options(folds=5))] == [0, 1, 2]
+    assert [split.mask for split in make_splits(dataset, options(folds=2))] == [0, 1]
+
+
+def test_frequencies_are_those_of_the_whole_dataset(context, shapes):
+    dataset = context.store.get(ingest(shapes, context=context)["dataset"].key)
+    assert class_frequencies(dataset) == [61 / 121, 60 / 121]
