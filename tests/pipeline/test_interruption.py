@@ -1,5 +1,6 @@
 """Kills at any moment: the store verifies, the next command keeps what is done, the bytes are the same in the end."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -65,11 +66,11 @@ def start(store, reference, workers):
 def records(store, key=None):
     """Records of finished partitions with the time they were written, of all artifacts or of one."""
     found = {}
-    for path in (Path(store) / ("artifacts" if key is None else folder_of(key))).rglob("partition.json"):
-        try:
-            found[str(path)] = path.stat().st_mtime_ns
-        except FileNotFoundError:  # swept away while we were looking
-            continue
+    # `os.walk` passes over folders that are swept away while it looks.
+    for folder, _, names in os.walk(Path(store) / ("artifacts" if key is None else folder_of(key))):
+        if "partition.json" in names:
+            with contextlib.suppress(FileNotFoundError):
+                found[f"{folder}/partition.json"] = (Path(folder) / "partition.json").stat().st_mtime_ns
     return found
 
 
