@@ -48,8 +48,8 @@ class _Fused(torch.autograd.Function):
         edge_weight: float,
     ) -> Tensor:
         """Return the transform (N, D, T)."""
-        features = x.detach().numpy().astype(np.float64)
-        basis = directions.detach().numpy().astype(np.float64)
+        features = np.ascontiguousarray(x.detach().numpy(), np.float64)
+        basis = np.ascontiguousarray(directions.detach().numpy(), np.float64)
         grid = thresholds.detach().numpy().astype(np.float64)
         index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(features))
         heights = features @ basis
@@ -60,7 +60,7 @@ class _Fused(torch.autograd.Function):
             offsets, extent = np.empty((nodes, count)), np.empty(nodes)
             normalize(features, index[0], index[1], heights, offsets, extent, farthest)
         else:
-            centre = mean.numpy().astype(np.float64)
+            centre = np.ascontiguousarray(mean.numpy(), np.float64)
             offsets, extent = centre @ basis, width.numpy().astype(np.float64)
         inverse = np.where(extent > 0.0, 1.0 / (extent + EPSILON), 0.0)
         out = np.empty((nodes, count, len(grid)), np.float32)
