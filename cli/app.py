@@ -2,7 +2,7 @@
 
 import typer
 
-from leap.cli import bench, datasets, encode, extract, ingest, store
+from leap.cli import bench, datasets, encode, extract, ingest, predict, store, train
 from leap.cli.settings import root, with_settings
 
 app = typer.Typer(
@@ -19,5 +19,7 @@ app.command("datasets", rich_help_panel="Looking around")(with_settings(datasets
 app.command("ingest", rich_help_panel=STAGES)(with_settings(ingest.ingest))
 app.command("extract", rich_help_panel=STAGES)(with_settings(extract.extract))
 app.command("encode", rich_help_panel=STAGES)(with_settings(encode.encode))
+app.command("train", rich_help_panel=STAGES)(with_settings(train.train))
+app.command("predict", rich_help_panel=STAGES)(with_settings(predict.predict))
 app.command("bench", rich_help_panel="Looking around")(with_settings(bench.bench))
 app.add_typer(store.app, name="store", rich_help_panel="Looking around")

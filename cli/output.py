@@ -26,7 +26,11 @@ errors = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty(
 
 def print_json(value: Any) -> None:
     """Print one JSON object on stdout."""
-    sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
+    try:
+        sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        console.on_broken_pipe()
 
 
 def show_warning(message: str) -> None:
