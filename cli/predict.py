@@ -1,0 +1,74 @@
+"""`leap predict`: use a finished run on other graphs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from leap.cli.output import console, plural, print_json, table
+from leap.cli.settings import Settings
+from leap.cli.stage_options import (
+    BudgetGb,
+    Dataset,
+    DropEmpty,
+    Features,
+    GraphLabel,
+    NodeAttribute,
+    NodeLabel,
+    PartitionMb,
+    ingest_options,
+)
+from leap.cli.train import SHOWN, show_metric
+
+
+def predict(
+    settings: Settings,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, such as runs/NAME.")],
+    dataset: Dataset,
+    fold: Annotated[
+        int | None, typer.Option(metavar="N", help="Use the network of one fold.", show_default="mean of all folds")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Parquet file to write.", show_default="RUN/predictions-DATASET.parquet"
+        ),
+    ] = None,
+    budget_gb: BudgetGb = 4.0,
+    features: Features = "degree",
+    drop_empty: DropEmpty = False,
+    partition_mb: PartitionMb = 8.0,
+    node_attribute: NodeAttribute = None,
+    graph_label: GraphLabel = None,
+    node_label: NodeLabel = None,
+) -> None:
+    """Encode graphs as a run's were and predict them with its networks.
+
+    Where the graphs have labels that the run knows, the predictions are judged too.
+
+    [dim]leap predict runs/NAME ./my-graphs --out predictions.parquet[/]
+    """
+    from leap.pipeline import predict as work
+
+    reading = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
+    result = work(run, dataset, settings.context(), fold=fold, out=out, ingest_options=reading, budget_gb=budget_gb)
+    if settings.json:
+        print_json(result.as_json())
+        return
+    if settings.quiet:
+        return
+    used = "fold " + str(result.folds[0]) if len(result.folds) == 1 else f"the mean of {len(result.folds)} folds"
+    console.print(
+        f"[bold]{escape(result.dataset)}[/]: {plural(result.items, 'prediction')} by {used} of {escape(result.run)}"
+    )
+    if result.metrics:
+        shown = table("metric", "value", right=("value",))
+        for name, value in result.metrics.items():
+            shown.add_row(SHOWN[name][0], show_metric(name, value))
+        console.print(shown)
+    if result.was_trained_on:
+        console.print(
+            "[yellow]The run was trained on this very dataset; what it says about new graphs is in its metrics.json.[/]"
+        )
+    console.print(f"[dim]{escape(str(result.path))}[/]")
