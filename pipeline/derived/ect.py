@@ -109,6 +109,17 @@ class TransformRecipe(Recipe):
 
     def _operands(
         self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
+    ) -> tuple[Any, ...]:
+        """Return what both kernels take: features, neighbourhoods over them, means, scales, directions, thresholds."""
+        from leap.models.directions import threshold_grid
+
+        x, hoods, mean, scale = self._normalized(reader, partition, neighborhoods)
+        indices = (hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges)
+        grid = threshold_grid(self.thresholds, self.radius)
+        return x, *indices, mean, scale, self.direction_matrix(x.shape[1]), grid
+
+    def _normalized(
+        self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
     ) -> "tuple[NDArray[Any], Neighborhoods, NDArray[Any], NDArray[Any]]":
         """Return member features, neighbourhoods over them, means and scales of the partition's nodes."""
         import numpy as np
@@ -149,23 +160,10 @@ class DectRecipe(TransformRecipe):
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Transform the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
-        from leap.models.directions import threshold_grid
         from leap.models.ect import dect_forward
 
-        x, hoods, mean, scale = self._operands(reader, partition, inputs["neighborhoods"])
-        encoding = dect_forward(
-            x,
-            hoods.node_ptr,
-            hoods.nodes,
-            hoods.edge_ptr,
-            hoods.edges,
-            mean,
-            scale,
-            self.direction_matrix(x.shape[1]),
-            threshold_grid(self.thresholds, self.radius),
-            self.scale,
-            self.edge_weight,
-        )
+        operands = self._operands(reader, partition, inputs["neighborhoods"])
+        encoding = dect_forward(*operands, scale_factor=self.scale, edge_weight=self.edge_weight)
         return {"encoding": encoding}, {"nodes": partition.num_nodes}
 
 
@@ -184,20 +182,8 @@ class LectRecipe(TransformRecipe):
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Count in the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
-        from leap.models.directions import threshold_grid
         from leap.models.ect import ect_forward
 
-        x, hoods, mean, scale = self._operands(reader, partition, inputs["neighborhoods"])
-        encoding = ect_forward(
-            x,
-            hoods.node_ptr,
-            hoods.nodes,
-            hoods.edge_ptr,
-            hoods.edges,
-            mean,
-            scale,
-            self.direction_matrix(x.shape[1]),
-            threshold_grid(self.thresholds, self.radius),
-            complex=self.complex,
-        )
+        operands = self._operands(reader, partition, inputs["neighborhoods"])
+        encoding = ect_forward(*operands, complex=self.complex)
         return {"encoding": encoding}, {"nodes": partition.num_nodes}
