@@ -9,6 +9,7 @@ from leap.pipeline.bench.lape import compare_lape
 from leap.pipeline.bench.large import measure_large
 from leap.pipeline.bench.result import Comparison, MemoryUse
 from leap.pipeline.bench.session import Session
+from leap.pipeline.bench.stream import measure_stream
 
 
 @dataclass(frozen=True)
@@ -31,5 +32,6 @@ PARTS: dict[str, Part] = {
     "khop": Part(compare_khop, "the extraction kernel against PyG's k_hop_subgraph for every node"),
     "extract": Part(compare_extract, "the whole extract stage against the same"),
     "lape": Part(compare_lape, "LaPE against PyG's AddLaplacianEigenvectorPE"),
+    "stream": Part(measure_stream, "batches from a store ten times the memory", is_default=False),
     "large": Part(measure_large, "time and memory of ingest and extract on a large graph", is_default=False),
 }
