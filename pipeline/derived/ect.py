@@ -163,7 +163,7 @@ class DectRecipe(TransformRecipe):
         from leap.models.ect import dect_forward
 
         operands = self._operands(reader, partition, inputs["neighborhoods"])
-        encoding = dect_forward(*operands, scale_factor=self.scale, edge_weight=self.edge_weight)
+        encoding = dect_forward(*operands, self.scale, self.edge_weight)
         return {"encoding": encoding}, {"nodes": partition.num_nodes}
 
 
@@ -185,5 +185,5 @@ class LectRecipe(TransformRecipe):
         from leap.models.ect import ect_forward
 
         operands = self._operands(reader, partition, inputs["neighborhoods"])
-        encoding = ect_forward(*operands, complex=self.complex)
+        encoding = ect_forward(*operands, self.complex)
         return {"encoding": encoding}, {"nodes": partition.num_nodes}
