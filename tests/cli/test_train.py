@@ -1,0 +1,99 @@
+"""`leap train` and `leap predict` as a shell sees them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+QUICK = ("--epochs", "1", "--folds", "2", "--workers", "0", "--batch-size", "256")
+
+
+def test_a_dry_run_prints_the_published_counts_and_trains_nothing(leap, filled, tmp_path):
+    shown = leap("train", "letters-low", "--backbone", "gcn", "--encoding", "leap-f", "--dry-run", "--json")
+    assert shown.code == 0, shown.err
+    assert shown.json["parameters"] == {"backbone": 4079, "leap-f": 794, "total": 4873}
+    assert [(entry["kind"], entry["cached"]) for entry in shown.json["artifacts"]] == [
+        ("dataset", True),
+        ("dect", False),
+    ]
+    assert shown.json["folds"] == [{"train": 1350, "val": 450, "test": 450}] * 5
+    plain = leap("train", "letters-low", "-b", "nomp", "-e", "rwpe", "--dim", "6", "--dry-run")
+    assert "3,679" in plain.out
+    assert "stored" in plain.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_training_answers_once_and_predicts_afterwards(leap, filled, tmp_path):
+    request = ("train", "letters-low", "-b", "gcn", "-e", "rwpe", "--dim", "6", *QUICK, "--run", "runs/first")
+    first = leap(*request, "--json")
+    assert first.code == 0, first.err
+    assert first.json["stage"] == "train"
+    assert not first.json["cached"]
+    assert {"kind", "params", "key", "cached", "seconds", "bytes"} <= set(first.json["artifacts"][0])
+    assert json.loads((tmp_path / "runs" / "first" / "metrics.json").read_text())["folds"] == first.json["folds"]
+    again = leap(*request)
+    assert "(cached)" in again.out
+    assert "mean ± std" in again.out
+    assert "AUROC" in again.out
+    predicted = leap("predict", "runs/first", "letters-low", "--fold", "0", "--out", "p.parquet", "--json")
+    assert predicted.code == 0, predicted.err
+    assert predicted.json["items"] == 2250
+    assert predicted.json["was_trained_on"]
+    assert (tmp_path / "p.parquet").is_file()
+    table = leap("predict", "runs/first", "letters-low")
+    assert "the mean of 2 folds" in table.out
+    assert "this very dataset" in table.out
+    listed = leap("store", "ls", "--json")
+    assert any("first" in json.dumps(entry) for entry in listed.json["artifacts"])
+
+
+def test_a_cached_training_loads_neither_torch_nor_pyg(leap, filled, tmp_path):
+    request = ["train", "letters-low", "-b", "gcn", "-e", "none", *QUICK]
+    assert leap(*request).code == 0
+    script = f"""
+import sys
+from leap.cli.main import main
+sys.argv = ["leap", *{request!r}]
+try:
+    main()
+except SystemExit as leaving:
+    assert not leaving.code
+assert not {{"torch", "torch_geometric", "numba", "dask", "zarr"}} & set(sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "(cached)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--backbone", "gnc"), "backbone is 'gnc'"),
+        (("--encoding", "rwpe+pope"), "no encoding 'pope'"),
+        (("--projection", "conv"), "projection is 'conv'"),
+        (("--hops", "1", "--hops", "2", "--hops", "3"), "must divide"),
+        (("--epochs", "0"), "epochs is 0"),
+        (("--folds", "1"), "folds is 1"),
+        (("--class-weight", "some"), "class_weight is 'some'"),
+        (("--backbone", "dect-4k", "--encoding", "rwpe"), "takes no encoding"),
+        (("--leap-on", "rwpe", "--encoding", "lape"), "needs the encoding leap"),
+        (("--resume", "--run", "runs/none"), "to resume"),
+        (("--run", "runs/.."), "not allowed"),
+    ],
+)
+def test_wrong_usage_is_one_paragraph_and_exit_code_two(leap, filled, arguments, message):
+    shown = leap("train", "letters-low", *arguments)
+    assert shown.code == 2
+    assert message in shown.err
+    assert shown.err.startswith("Error:")
+    assert "Traceback" not in shown.err
+
+
+def test_a_missing_run_is_named(leap, filled):
+    shown = leap("predict", "runs/nothing", "letters-low")
+    assert shown.code == 2
+    assert "holds no finished run" in shown.err
