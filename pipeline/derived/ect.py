@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader
 
 CELLS_A_SECOND = 5e6
+Operands = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
 class TransformRecipe(Recipe):
@@ -109,7 +110,7 @@ class TransformRecipe(Recipe):
 
     def _operands(
         self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
-    ) -> tuple[Any, ...]:
+    ) -> Operands:
         """Return what both kernels take: features, neighbourhoods over them, means, scales, directions, thresholds."""
         from leap.models.directions import threshold_grid
 
