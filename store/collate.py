@@ -1,20 +1,14 @@
-"""Graphs side by side in memory, and batches of any of them assembled with array arithmetic.
-
-A `Block` numbers the nodes of each graph from zero, so that blocks are joined without touching an id; a batch adds the
-place of each graph to its ids. Nothing here runs once per graph.
-"""
+"""Batches of any graphs of a block, assembled with array arithmetic: the place of each graph is added to its ids."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.store.blocks import Array, Block, Ids
 from leap.store.neighborhoods import Neighborhoods
-
-Array = NDArray[Any]
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,48 +53,6 @@ class ArrayBatch:
         return len(self.x)
 
 
-@dataclass
-class Rows:
-    """Columns whose rows belong to graphs, one graph's after the other's.
-
-    Attributes
-    ----------
-    ptr : (G + 1,) int64, graph i owns the rows ptr[i] to ptr[i + 1].
-    columns : by name; rows are the first axis of columns of nodes, the last axis of the column "ids".
-    axis : which of the two.
-    sizes : (G,) rows of each graph.
-    """
-
-    ptr: Ids
-    columns: dict[str, Array]
-    axis: int = 0
-    sizes: Ids = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sizes = self.ptr[1:] - self.ptr[:-1]
-
-    def locate(self, graphs: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the rows of some graphs, how many each has, and where each one's end when put side by side."""
-        sizes = self.sizes.take(graphs)
-        ends = sizes.cumsum()
-        shifts = self.ptr.take(graphs)
-        shifts += sizes
-        shifts -= ends
-        rows = shifts.repeat(sizes)
-        rows += np.arange(len(rows))
-        return rows, sizes, ends
-
-    def take_ids(self, graphs: Ids, first: Array) -> Array:
-        """Return the column of ids of some graphs, each id moved up by its graph's entry of `first`."""
-        rows, sizes, _ = self.locate(graphs)
-        moved: Array = self.columns["ids"].take(rows, axis=-1) + first.repeat(sizes)
-        return moved
-
-    def nbytes(self) -> int:
-        """Bytes of pointers and columns."""
-        return 2 * self.ptr.nbytes + sum(column.nbytes for column in self.columns.values())
-
-
 class HoodNames(NamedTuple):
     """Columns of nodes that belong to the neighbourhoods of one hop count; no statistics: None."""
 
@@ -110,76 +62,6 @@ class HoodNames(NamedTuple):
     edges: str
     mean: str | None
     scale: str | None
-
-
-@dataclass
-class Block:
-    """Graphs of the dataset with everything derived of them.
-
-    Attributes
-    ----------
-    graphs : (G,) int64, ascending numbers in the dataset.
-    y : labels or targets of the graphs, or None.
-    nodes : columns of nodes: features, counts of members and edges, statistics, encodings, labels, masks.
-    entries : adjacency (2, 2E), ids counted from the first node of their graph.
-    members, edges : by hops, ids of neighbourhoods (M,) and (2, K), counted likewise.
-    """
-
-    graphs: Ids
-    y: Array | None
-    nodes: Rows
-    entries: Rows
-    members: dict[int, Rows]
-    edges: dict[int, Rows]
-
-    def tables(self) -> list[Rows]:
-        """Return everything that has rows."""
-        return [self.nodes, self.entries, *self.members.values(), *self.edges.values()]
-
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        own = self.graphs.nbytes + (0 if self.y is None else self.y.nbytes)
-        return own + sum(table.nbytes() for table in self.tables())
-
-    def _map(self, y: Array | None, graphs: Ids, tables: Sequence[Rows]) -> "Block":
-        hops = list(self.members)
-        members = dict(zip(hops, tables[2 : 2 + len(hops)], strict=True))
-        edges = dict(zip(hops, tables[2 + len(hops) :], strict=True))
-        return Block(graphs, y, tables[0], tables[1], members, edges)
-
-    def copy(self) -> "Block":
-        """Return a block of its own that shares the arrays."""
-        tables = [Rows(table.ptr, dict(table.columns), table.axis) for table in self.tables()]
-        return self._map(self.y, self.graphs, tables)
-
-    def take(self, chosen: Ids) -> "Block":
-        """Return a block of some of the graphs, by their places in this one."""
-
-        def pick(table: Rows) -> Rows:
-            rows, _, ends = table.locate(chosen)
-            columns = {name: column.take(rows, axis=table.axis) for name, column in table.columns.items()}
-            return Rows(np.append(np.zeros(1, np.int64), ends), columns, table.axis)
-
-        y = None if self.y is None else self.y[chosen]
-        return self._map(y, self.graphs[chosen], [pick(table) for table in self.tables()])
-
-
-def join(blocks: list[Block]) -> Block:
-    """Return several blocks as one, in their order. The given blocks are emptied, to need little memory twice."""
-    if len(blocks) == 1:
-        return blocks[0]
-
-    def joined(tables: list[Rows]) -> Rows:
-        ptr = np.zeros(1 + sum(len(table.sizes) for table in tables), np.int64)
-        np.cumsum(np.concatenate([table.sizes for table in tables]), out=ptr[1:])
-        names, axis = list(tables[0].columns), tables[0].axis
-        columns = {name: np.concatenate([t.columns.pop(name) for t in tables], axis=axis) for name in names}
-        return Rows(ptr, columns, axis)
-
-    y = None if blocks[0].y is None else np.concatenate([block.y for block in blocks if block.y is not None])
-    graphs = np.concatenate([block.graphs for block in blocks])
-    tables = [joined(list(parts)) for parts in zip(*(block.tables() for block in blocks), strict=True)]
-    return blocks[0]._map(y, graphs, tables)
 
 
 class Collator:

@@ -1,23 +1,19 @@
 """Read shards: whole graphs of one partition of a dataset, with the matching rows of everything derived from it."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leap.store.artifact import Artifact
+from leap.store.blocks import Array, Block, Ids, Rows
 from leap.store.chunks import read_arrays
-from leap.store.collate import Block, Rows
 from leap.store.manifest import Partition
+from leap.store.selection import Selection
 
-Array = NDArray[Any]
-Ids = NDArray[np.int64]
 T = TypeVar("T")
-ID_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -54,50 +50,6 @@ def shards_of(dataset: Artifact) -> tuple[list[Shard], Ids]:
             groups.append([part])
     starts = [group[0].graph_lo for group in groups]
     return [Shard(tuple(group)) for group in groups], np.array([*starts, dataset.manifest.summary["graphs"]], np.int64)
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What of a dataset is read.
-
-    Attributes
-    ----------
-    neighborhoods : by hops.
-    stats : hop counts whose mean and scale are read.
-    encodings : by name.
-    """
-
-    dataset: Artifact
-    neighborhoods: Mapping[int, Artifact]
-    stats: frozenset[int]
-    encodings: Mapping[str, Artifact]
-
-    @cached_property
-    def is_node_task(self) -> bool:
-        """Whether labels and masks belong to nodes."""
-        return bool(self.dataset.manifest.summary["task"] == "node-classification")
-
-    @cached_property
-    def node_columns(self) -> list[str]:
-        """Names of the dataset's arrays with a row for each node."""
-        optional = ("y", "train_mask", "val_mask", "test_mask") if self.is_node_task else ()
-        names = self.dataset.array_names()
-        return ["x", *(name for name in optional if name in names)]
-
-    def nbytes(self) -> int:
-        """Bytes that all of it takes in memory, from the manifests alone."""
-        summary = self.dataset.manifest.summary
-        nodes, features = summary["nodes"], summary["features"]
-        total = summary["graphs"] * 32 * (1 + len(self.neighborhoods))
-        total += nodes * features * (8 if summary["categorical"] else 4) + 4 * summary["edges"] * ID_BYTES
-        for hops, artifact in self.neighborhoods.items():
-            found = artifact.manifest.summary
-            total += (found["memberships"] + 2 * found["edges"] + 2 * nodes) * ID_BYTES
-            total += 4 * nodes * (features + 1) if hops in self.stats else 0
-        for artifact in self.encodings.values():
-            params = artifact.params
-            total += 4 * nodes * (params["dim"] if "dim" in params else params["directions"] * params["thresholds"])
-        return int(total)
 
 
 class _Ranges:

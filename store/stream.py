@@ -1,6 +1,6 @@
 """`GraphStream`: batches of a stored dataset, epoch after epoch, in bounded memory.
 
-Three concerns in three modules: `leap.store.order` says which graphs come when, `leap.store.shards` reads them, and
+Each concern has its module: `leap.store.order` says which graphs come when, `leap.store.shards` reads them, and
 `leap.store.collate` assembles batches. This one puts them together and decides what stays in memory.
 """
 
@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leap.store.artifact import Artifact
-from leap.store.collate import ArrayBatch, Block, Collator, HoodNames, join
+from leap.store.blocks import Block, gather, join
+from leap.store.collate import ArrayBatch, Collator, HoodNames
 from leap.store.errors import InvalidInputError
 from leap.store.order import Order, Window
-from leap.store.shards import Selection, ShardReader, read_ahead, shards_of
+from leap.store.selection import Selection, select
+from leap.store.shards import ShardReader, read_ahead, shards_of
 
 __all__ = ["ArrayBatch", "GraphStream"]
 
@@ -83,7 +85,7 @@ class GraphStream:
         memory_bytes: int = 2 * 2**30,
         with_stats: bool = True,
     ) -> None:
-        self._selection = _select(dataset, neighborhoods, encodings, with_stats)
+        self._selection = select(dataset, neighborhoods, encodings, with_stats)
         self._shards, starts = shards_of(dataset)
         self.dataset, self.memory_bytes = dataset, memory_bytes
         total = int(starts[-1])
@@ -188,7 +190,7 @@ class GraphStream:
         with self._lock:
             if self._everything is None:
                 shards = np.flatnonzero(np.diff(self._order.spans)).tolist()
-                self._everything = join([self._read(shard) for shard in shards])
+                self._everything = gather(map(self._read, shards), self._selection.rows())
             return self._everything
 
     def _load_window(self, window: Window) -> Block:
@@ -222,31 +224,6 @@ def _subset(graphs: ArrayLike) -> NDArray[np.int64]:
     if len(chosen) != len(given):
         raise InvalidInputError(f"graphs names {len(given) - len(chosen)} graphs more than once. Name each once.")
     return chosen
-
-
-def _select(
-    dataset: Artifact,
-    neighborhoods: Sequence[Artifact],
-    encodings: Sequence[Artifact] | Mapping[str, Artifact],
-    with_stats: bool,
-) -> Selection:
-    if dataset.kind != "dataset":
-        raise InvalidInputError(f"a stream starts from a dataset, not from {dataset!r}.")
-    pairs = encodings.items() if isinstance(encodings, Mapping) else [(a.kind, a) for a in encodings]
-    by_hops: dict[int, Artifact] = {}
-    by_name: dict[str, Artifact] = {}
-    for name, artifact in [*((a.params["hops"], a) for a in neighborhoods), *pairs]:
-        if artifact.manifest.source != dataset.manifest.content:
-            raise InvalidInputError(f"{artifact!r} was not made from {dataset!r}, so its rows are of other nodes.")
-        target: dict[Any, Artifact] = by_hops if isinstance(name, int) else by_name
-        if name in target:
-            raise InvalidInputError(
-                f"a batch cannot hold two {name!r}: {target[name]!r} and {artifact!r}. "
-                "Name encodings of one kind with a mapping; give one artifact of neighbourhoods for each hop count."
-            )
-        target[name] = artifact
-    has_stats = with_stats and not dataset.manifest.summary["categorical"]
-    return Selection(dataset, by_hops, frozenset(by_hops) if has_stats else frozenset(), by_name)
 
 
 def _collator(selection: Selection) -> Collator:
