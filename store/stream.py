@@ -30,7 +30,7 @@ class GraphStream:
     Which graphs a batch has, and their order, depend on `graphs`, `batch_size`, `shuffle`, `seed`, `window` and the
     epoch alone: never on the memory or on who reads. What fits into `memory_bytes` stays in memory from one epoch to
     the next. If that is not everything, the windows are read one ahead in the background, and two of them are in
-    memory at a time even if `memory_bytes` is less.
+    memory at a time even if `memory_bytes` is less: choose `window`, and the size of the dataset's partitions, by that.
 
     A stream reads nothing before its first batch. It can be sent to another process, without what it has in memory.
 
@@ -138,6 +138,12 @@ class GraphStream:
         return self._selection.nbytes() * self.num_graphs // max(1, int(self.dataset.manifest.summary["graphs"]))
 
     @property
+    def window_bytes(self) -> int:
+        """Bytes of one window, estimated likewise; where not everything fits, two are in memory at a time."""
+        shards = int(np.count_nonzero(np.diff(self._order.spans)))
+        return self.nbytes * min(self._order.window, shards) // max(1, shards)
+
+    @property
     def fits_in_memory(self) -> bool:
         """Whether everything stays in memory after it was read once."""
         return self.nbytes <= self.memory_bytes
@@ -207,8 +213,8 @@ class GraphStream:
         """Keep a shard for later epochs while there is room; order is random, so whichever came first is as good."""
         size = block.nbytes()
         with self._lock:
-            reserved = 2 * self._order.window * self.nbytes // len(self._shards)
-            if self._kept_bytes + size + reserved <= self.memory_bytes and number not in self._kept:
+            room = self.memory_bytes - 2 * self.window_bytes - self._kept_bytes
+            if size <= room and number not in self._kept:
                 self._kept[number] = block.copy()
                 self._kept_bytes += size
 

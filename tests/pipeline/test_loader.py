@@ -1,5 +1,7 @@
 """Batches as tensors and as PyG's: the same values, whoever reads them and with how many workers."""
 
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -129,6 +131,13 @@ def test_workers_that_stay_learn_of_the_next_epoch(stream):
         dataset.set_epoch(epoch)
         found = [batch.number.tolist() for batch in loader]
         assert found == [batch.graphs.tolist() for batch in stream.epoch(epoch)]
+
+
+def test_a_dataset_can_be_sent_to_another_process(stream):
+    dataset = StreamDataset(stream)
+    dataset.set_epoch(2)
+    sent = pickle.loads(pickle.dumps(dataset))
+    assert [batch.number.tolist() for batch in sent] == [batch.number.tolist() for batch in dataset]
 
 
 def test_names_that_pyg_needs_are_refused(artifacts):

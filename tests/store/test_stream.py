@@ -162,6 +162,13 @@ def test_the_estimate_of_memory_is_right(stored):
     next(stream.epoch(0))
     assert stream._everything is not None
     assert stream.nbytes == pytest.approx(stream._everything.nbytes(), rel=0.15)
+    assert stream.window_bytes == stream.nbytes * 4 // len(stream._shards)
+    assert stored.stream(window=100).window_bytes == stream.nbytes
+
+
+def test_no_graphs_are_no_batches(stored):
+    stream = stored.stream(graphs=[])
+    assert (list(stream.epoch(0)), stream.batches(0), stream.window_bytes) == ([], 0, 0)
 
 
 @pytest.mark.parametrize("memory_bytes", [0, 2**31])
