@@ -33,7 +33,7 @@ RUN = "The run"
 SHOWN = {
     "accuracy": ("accuracy", 100.0, " %", 1),
     "auroc": ("AUROC", 1.0, "", 3),
-    "average_precision": ("average precision", 1.0, "", 3),
+    "average_precision": ("AP", 1.0, "", 3),
     "r2": ("R²", 1.0, "", 3),
     "mae": ("MAE", 1.0, "", 4),
     "mse": ("MSE", 1.0, "", 4),
@@ -52,8 +52,9 @@ def train(
         typer.Option(
             "--encoding",
             "-e",
-            help="none, rwpe, lape, lect, leap-f, leap-l, or a sum such as lape+leap-l.",
-            show_default="leap-l; none for dect-4k, dect-65k",
+            help="none, rwpe, lape, lect, leap-f, leap-l, or a sum such as lape+leap-l "
+            "(default: leap-l; none for dect-4k, dect-65k).",
+            show_default=False,
         ),
     ] = None,
     projection: Annotated[
@@ -62,11 +63,21 @@ def train(
     dim: Annotated[int, typer.Option(metavar="K", help="Dimension of an encoding.", rich_help_panel=NETWORK)] = 10,
     hidden: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Width of the backbone.", show_default="the paper's", rich_help_panel=NETWORK),
+        typer.Option(
+            metavar="N",
+            help="Width of the backbone (default: the paper's).",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
     ] = None,
     layers: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Layers of the backbone.", show_default="the paper's", rich_help_panel=NETWORK),
+        typer.Option(
+            metavar="N",
+            help="Layers of the backbone (default: the paper's).",
+            show_default=False,
+            rich_help_panel=NETWORK,
+        ),
     ] = None,
     lape_drop: Annotated[
         str,
@@ -75,7 +86,11 @@ def train(
     hops: Annotated[
         list[int] | None,
         typer.Option(
-            "--hops", metavar="M", help="Hop count; repeat for several.", show_default="1", rich_help_panel=LEAP
+            "--hops",
+            metavar="M",
+            help="Hop count; repeat for several (default: 1).",
+            show_default=False,
+            rich_help_panel=LEAP,
         ),
     ] = None,
     directions: Annotated[int, typer.Option(metavar="N", help="Directions.", rich_help_panel=LEAP)] = 16,
@@ -118,14 +133,20 @@ def train(
     select: Annotated[
         str | None,
         typer.Option(
-            help="What chooses the tested epoch: validation 'loss' or 'auroc'.",
-            show_default="loss; auroc for hiv",
+            help="What chooses the tested epoch: validation 'loss' or 'auroc' (default: loss; auroc for hiv).",
+            show_default=False,
             rich_help_panel=PROTOCOL,
         ),
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", metavar="DIR", help="Folder of the run.", show_default="runs/NAME", rich_help_panel=RUN),
+        typer.Option(
+            "--run",
+            metavar="DIR",
+            help="Folder of the run (default: runs/NAME).",
+            show_default=False,
+            rich_help_panel=RUN,
+        ),
     ] = None,
     dry_run: Annotated[
         bool,
@@ -251,7 +272,7 @@ def _show_plan(plan: "TrainPlan") -> None:
     shown = table("artifact", "parameters", "key", "", fold=("parameters",))
     for entry in plan.artifacts:
         state = "[green]stored[/]" if entry["cached"] else "[yellow]to be made[/]"
-        shown.add_row(entry["kind"], human_params(entry["params"]), entry["key"][:12], state)
+        shown.add_row(entry["kind"], human_params(entry["params"], entry["kind"]), entry["key"][:12], state)
     console.print(shown)
     sizes = plan.folds[0]
     unit = "node" if plan.facts.task == "node-classification" else "graph"
@@ -269,9 +290,9 @@ def _show_result(result: "TrainResult") -> None:
         f"[bold]{escape(metrics['dataset'])}[/]: {kind}, {metrics['parameters']['total']:,} parameters, seed "
         f"{metrics['options']['seed']}" + (" [green](cached)[/]" if result.cached else "")
     )
-    names = [name for name in SHOWN if name in metrics["test"]]
+    names = [name for name in SHOWN if name in metrics["test"] and name != "loss"]
     heads = [SHOWN[name][0] for name in names]
-    shown = table("fold", *heads, "best epoch", "epochs", "time", right=(*heads, "best epoch", "epochs", "time"))
+    shown = table("fold", *heads, "best", "epochs", "time", right=(*heads, "best", "epochs", "time"))
     for fold in metrics["folds"]:
         values = [show_metric(name, fold["test"][name]) for name in names]
         shown.add_row(

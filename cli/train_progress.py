@@ -20,10 +20,10 @@ def fold_bars(epochs: int, *, quiet: bool) -> Iterator[Callable[[EpochEvent], No
         return
     progress = Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TextColumn("{task.fields[status]}", markup=False),
-        TextColumn("left, at most"),
+        TextColumn("≤"),
         TimeRemainingColumn(),
         console=errors,
         transient=True,
@@ -48,7 +48,7 @@ def fold_bars(epochs: int, *, quiet: bool) -> Iterator[Callable[[EpochEvent], No
 
 def status(values: dict[str, float | None]) -> str:
     """Return an epoch in a few words: losses and the metric that matters."""
-    text = f"loss {values['train_loss']:.3f}, validation {values['val_loss']:.3f}"
+    text = f"loss {values['train_loss']:.3f}, val {values['val_loss']:.3f}"
     accuracy = values.get("val_accuracy")
     if accuracy is not None:
         return f"{text}, accuracy {accuracy:.1%}"
