@@ -12,10 +12,12 @@ from leap.cli.settings import Settings
 def datasets(
     settings: Settings,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Also list TU datasets whose files are not here, more than a hundred.")
+        bool,
+        typer.Option("--all", metavar=" ", help="Also list TU datasets whose files are not here, more than a hundred."),
     ] = False,
+    long: Annotated[bool, typer.Option("--long", "-l", metavar=" ", help="Also show where each comes from.")] = False,
 ) -> None:
-    """List the datasets: where they come from, their licence, and whether their files are here."""
+    """List the datasets: their licence, where they come from, and whether their files are here."""
     from leap.pipeline.datasets import catalog
     from leap.pipeline.stages.context import data_folder
 
@@ -35,7 +37,9 @@ def datasets(
         ]
         print_json({"datasets": rows})
         return
-    shown = table("name", "family", "files", "size", "source", "licence", right=("size",), fold=("source", "licence"))
+    extra = ("source",) if long else ()
+    columns = ("name", "family", "files", "size", "licence", *extra)
+    shown = table(*columns, right=("size",), fold=("licence", "source"))
     colours = {"embedded": "green", "present": "green", "absent": "dim"}
     hidden = 0
     for entry in entries:
@@ -47,8 +51,8 @@ def datasets(
             entry.family,
             f"[{colours[entry.presence]}]{entry.presence}[/]",
             human_bytes(entry.bytes) if entry.bytes else "",
-            entry.source,
             entry.licence,
+            *([entry.source] if long else []),
         )
     console.print(shown)
     if hidden:

@@ -33,30 +33,39 @@ def encode(
     encoding: Annotated[
         list[str] | None,
         typer.Option(
-            "--encoding", "-e", help="rwpe, lape, lect or dect; repeat for several.", show_default="rwpe and lape"
+            "--encoding",
+            "-e",
+            help="rwpe, lape, lect or dect; repeat for several (default: rwpe and lape).",
+            show_default=False,
         ),
     ] = None,
     dim: Annotated[
-        int | None, typer.Option(metavar="K", help="Dimension.", show_default="10", rich_help_panel=WALKS)
+        int | None,
+        typer.Option(metavar="K", help="Dimension (default: 10).", show_default=False, rich_help_panel=WALKS),
     ] = None,
     drop: Annotated[
         str | None,
         typer.Option(
-            help="lape: zero eigenvalues to leave out, 'components' (one a component) or 'one'.",
-            show_default="components",
+            help="lape: zero eigenvalues to leave out, 'components' (one a component) or 'one' (default: components).",
+            show_default=False,
             rich_help_panel=WALKS,
         ),
     ] = None,
     hops: Annotated[
-        int | None, typer.Option(metavar="M", help="Neighbourhoods.", show_default="1", rich_help_panel=TRANSFORMS)
+        int | None,
+        typer.Option(metavar="M", help="Neighbourhoods (default: 1).", show_default=False, rich_help_panel=TRANSFORMS),
     ] = None,
     directions: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Number of directions.", show_default="16", rich_help_panel=TRANSFORMS),
+        typer.Option(
+            metavar="N", help="Number of directions (default: 16).", show_default=False, rich_help_panel=TRANSFORMS
+        ),
     ] = None,
     direction_seed: Annotated[
         int | None,
-        typer.Option(metavar="SEED", help="Seed of the directions.", show_default="0", rich_help_panel=TRANSFORMS),
+        typer.Option(
+            metavar="SEED", help="Seed of the directions (default: 0).", show_default=False, rich_help_panel=TRANSFORMS
+        ),
     ] = None,
     directions_file: Annotated[
         Path | None,
@@ -68,24 +77,35 @@ def encode(
     ] = None,
     thresholds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Number of thresholds.", show_default="16", rich_help_panel=TRANSFORMS),
+        typer.Option(
+            metavar="N", help="Number of thresholds (default: 16).", show_default=False, rich_help_panel=TRANSFORMS
+        ),
     ] = None,
     radius: Annotated[
         float | None,
-        typer.Option(help="Thresholds span [-radius, radius].", show_default="1.1", rich_help_panel=TRANSFORMS),
+        typer.Option(
+            help="Thresholds span [-radius, radius] (default: 1.1).", show_default=False, rich_help_panel=TRANSFORMS
+        ),
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(help="dect: steepness of the sigmoid.", show_default="128", rich_help_panel=TRANSFORMS),
+        typer.Option(
+            help="dect: steepness of the sigmoid (default: 128).", show_default=False, rich_help_panel=TRANSFORMS
+        ),
     ] = None,
     edge_weight: Annotated[
         float | None,
         typer.Option(
-            help="dect: weight of an edge; 2 is the published code's.", show_default="1", rich_help_panel=TRANSFORMS
+            help="dect: weight of an edge; 2 is the published code's (default: 1).",
+            show_default=False,
+            rich_help_panel=TRANSFORMS,
         ),
     ] = None,
     complex: Annotated[
-        str | None, typer.Option(help="lect: 'points' or 'edges'.", show_default="points", rich_help_panel=TRANSFORMS)
+        str | None,
+        typer.Option(
+            help="lect: 'points' or 'edges' (default: points).", show_default=False, rich_help_panel=TRANSFORMS
+        ),
     ] = None,
     cap: Cap = None,
     cap_seed: CapSeed = 0,

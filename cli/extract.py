@@ -26,7 +26,8 @@ def extract(
     settings: Settings,
     dataset: Dataset,
     hops: Annotated[
-        list[int] | None, typer.Option("--hops", metavar="M", help="Hop count; repeat for several.", show_default="1")
+        list[int] | None,
+        typer.Option("--hops", metavar="M", help="Hop count; repeat for several (default: 1).", show_default=False),
     ] = None,
     cap: Cap = None,
     cap_seed: CapSeed = 0,

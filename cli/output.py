@@ -19,7 +19,7 @@ class _Console(Console):
 
 
 # A pipe or file has no width of its own; folding a table for it would only break what reads it.
-PIPED_WIDTH = 160
+PIPED_WIDTH = 1000
 console = _Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 errors = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPED_WIDTH)
 
@@ -61,13 +61,17 @@ def human_seconds(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def human_params(params: dict[str, Any]) -> str:
-    """Return parameters in one line; what is not set, or means nothing without something else, is left out."""
+def human_params(params: dict[str, Any], kind: str | None = None) -> str:
+    """Return parameters in one line; what is not set, or means nothing without something else, is left out.
+
+    With a kind, so are those that have their default, except what artifacts are told apart by at a glance.
+    """
     shown = []
+    defaults = _defaults(kind)
     for name, value in params.items():
-        if value is None or value is False or (name == "cap_seed" and params.get("cap") is None):
+        if name in defaults and defaults[name] == value:
             continue
-        if (name, value) == ("features", "degree"):
+        if value is None or value is False or (name == "cap_seed" and params.get("cap") is None):
             continue
         if name == "partition_bytes":
             name, value = "partition", human_bytes(value).replace(".0 ", " ")
@@ -75,6 +79,18 @@ def human_params(params: dict[str, Any]) -> str:
             name, value = "directions", "given"
         shown.append(f"{name}={value}")
     return " ".join(shown)
+
+
+def _defaults(kind: str | None) -> dict[str, Any]:
+    from leap.pipeline.derived import RECIPES
+    from leap.pipeline.stages.ingest import IngestOptions
+
+    if kind == "dataset":
+        return IngestOptions().params
+    if kind not in RECIPES:
+        return {}
+    fields = RECIPES[kind].model_fields
+    return {name: field.default for name, field in fields.items() if name not in ("hops", "dim")}
 
 
 def table(*columns: str, title: str | None = None, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:

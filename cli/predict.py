@@ -27,12 +27,16 @@ def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, such as runs/NAME.")],
     dataset: Dataset,
     fold: Annotated[
-        int | None, typer.Option(metavar="N", help="Use the network of one fold.", show_default="mean of all folds")
+        int | None,
+        typer.Option(metavar="N", help="Use the network of one fold (default: mean of all folds).", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Parquet file to write.", show_default="RUN/predictions-DATASET.parquet"
+            "--out",
+            metavar="FILE",
+            help="Parquet file to write (default: RUN/predictions-DATASET.parquet).",
+            show_default=False,
         ),
     ] = None,
     budget_gb: BudgetGb = 4.0,

@@ -147,7 +147,7 @@ def root(
 ) -> None:
     """Preprocess graphs once, cache everything, and train learnable local positional encodings on it.
 
-    Stages build on each other and each makes what it needs first: ingest → extract → encode.
+    Stages build on each other and each makes what it needs first: ingest → extract → encode → train.
     Everything is kept in a store, and the same request is never computed twice.
     """
     ctx.obj = Settings(store, data, workers, scheduler, json, quiet, debug)

@@ -123,7 +123,7 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
             state = "[green]cached[/] (view)"
         shown.add_row(
             report.kind,
-            human_params(report.params),
+            human_params(report.params, report.kind),
             report.key[:12],
             state,
             str(report.partitions),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Look at stored artifacts, explain misses, verify, name and clean up.")
 
-Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys, their first characters, or tags.")]
+Keys = Annotated[list[str], typer.Argument(metavar="KEY", help="Keys, their first characters, or tags.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be removed.")]
 
 
@@ -58,6 +58,10 @@ def list_artifacts(
     dataset: Annotated[str | None, typer.Option(help="Only this dataset.")] = None,
 ) -> None:
     """List the artifacts: kind, dataset, parameters, size, age, uses, and which runs used them."""
+    from leap.pipeline.derived import RECIPES
+
+    if kind not in (None, "dataset", *RECIPES):
+        raise InvalidInputError(f"no kind {kind!r}. Choose from dataset, {', '.join(RECIPES)}.")
     store = settings.open_store()
     rows = _rows(store, store.list(kind, dataset))
     unfinished = store.unfinished()
@@ -77,7 +81,7 @@ def list_artifacts(
         shown.add_row(
             row["kind"],
             row["dataset"],
-            human_params(row["params"]),
+            human_params(row["params"], row["kind"]),
             row["key"][:12],
             human_bytes(row["bytes"]),
             _age(row["created"]),
@@ -86,6 +90,9 @@ def list_artifacts(
         )
     if rows:
         console.print(shown)
+    if not store.location.exists():
+        console.print(f"[dim]There is no store at {escape(store.url)} yet; the first stage makes it.[/]")
+        return
     size = human_bytes(sum(row["bytes"] for row in rows))
     console.print(f"[dim]{plural(len(rows), 'artifact')}, {size} in {escape(store.url)}[/]")
     if unfinished:
@@ -96,7 +103,9 @@ def list_artifacts(
 
 @app.command("show")
 @with_settings
-def show(settings: Settings, key: Annotated[str, typer.Argument(help="Key, its first characters, or a tag.")]) -> None:
+def show(
+    settings: Settings, key: Annotated[str, typer.Argument(metavar="KEY", help="Key, its first characters, or a tag.")]
+) -> None:
     """Show one artifact: its manifest, arrays, tables and lineage."""
     store = settings.open_store()
     artifact = store.get(key)
@@ -140,10 +149,10 @@ def _short(value: Any) -> str:
 @with_settings
 def why(
     settings: Settings,
-    kind: Annotated[str, typer.Argument(help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
-    dataset: Annotated[str, typer.Argument(help="Name or path of the dataset.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Name or path of the dataset.")],
     parameters: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Parameters that differ from the defaults.")
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters that differ from the defaults.")
     ] = None,
 ) -> None:
     """Explain whether a request is cached: the nearest stored artifact and the parameters that differ.
@@ -194,7 +203,7 @@ def _parse(parameters: list[str]) -> dict[str, Any]:
 @with_settings
 def verify(
     settings: Settings,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Default: everything.")] = None,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Default: everything.")] = None,
 ) -> None:
     """Read every byte and name whatever differs from what was published; exit code 1 if anything does."""
     store = settings.open_store()
@@ -223,9 +232,9 @@ def verify(
 @with_settings
 def tag(
     settings: Settings,
-    key: Annotated[str, typer.Argument(help="Key, its first characters, or a tag.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Key, its first characters, or a tag.")],
     name: Annotated[
-        str | None, typer.Argument(help="The tag to set; without it, only --pin or --unpin is done.")
+        str | None, typer.Argument(metavar="NAME", help="The tag to set; without it, only --pin or --unpin is done.")
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the tag given as KEY.")] = False,
     pin: Annotated[
@@ -296,7 +305,7 @@ def collect(
             "[green]keep[/]" if verdict.keep else "[red]drop[/]",
             artifact.kind,
             artifact.manifest.dataset,
-            human_params(artifact.params),
+            human_params(artifact.params, artifact.kind),
             artifact.key[:12],
             human_bytes(artifact.manifest.size),
             verdict.reason,
@@ -339,7 +348,7 @@ def remove_artifacts(
         shown.add_row(
             artifact.kind,
             artifact.manifest.dataset,
-            human_params(artifact.params),
+            human_params(artifact.params, artifact.kind),
             artifact.key[:12],
             human_bytes(artifact.manifest.size),
         )

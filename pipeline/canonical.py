@@ -64,7 +64,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
         x = _substitute(features, adjacency.indptr, adjacency.indices)
         source: str = features
     else:
-        x, source = _checked_features(raw.x, num_nodes), raw.feature_source
+        x, source = _checked_features(raw.x, raw.node_counts), raw.feature_source
 
     empty = counts == 0
     dropped = int(empty.sum()) if drop_empty else 0
@@ -142,7 +142,8 @@ def _check_edges(edges: NDArray[Any], counts: NDArray[np.int64], num_nodes: int)
             )
 
 
-def _checked_features(x: NDArray[Any], num_nodes: int) -> NDArray[Any]:
+def _checked_features(x: NDArray[Any], node_counts: NDArray[np.int64]) -> NDArray[Any]:
+    num_nodes = int(node_counts.sum())
     if x.ndim != 2 or len(x) != num_nodes:
         raise InvalidInputError(f"features must have shape ({num_nodes}, d), one row a node. Got shape {x.shape}.")
     if x.shape[1] == 0:
@@ -159,9 +160,12 @@ def _checked_features(x: NDArray[Any], num_nodes: int) -> NDArray[Any]:
             part[...] = x[first : first + rows]
         if not np.isfinite(part).all():
             row, column = np.argwhere(~np.isfinite(part))[0]
+            ends = np.cumsum(node_counts)
+            graph = int(np.searchsorted(ends, first + row, side="right"))
+            local = first + row - (ends[graph] - node_counts[graph])
             raise InvalidInputError(
-                f"features must be finite float32 numbers, but node {first + row} has "
-                f"{x[first + row, column]} in column {column} (both counted from 0). Repair or remove it."
+                f"features must be finite float32 numbers, but node {local} of graph {graph} (node {first + row} of "
+                f"all) has {x[first + row, column]} in column {column}, counted from 0. Repair or remove it."
             )
     return out
 

@@ -80,6 +80,9 @@ def to_pyg(
 
 
 def _check(dataset: Artifact, others: Sequence[Artifact]) -> None:
+    for artifact in (dataset, *others):
+        if not isinstance(artifact, Artifact):
+            raise InvalidInputError(f"to_pyg takes artifacts, such as store.find(kind, name). Got {artifact!r}.")
     if dataset.kind != "dataset":
         raise InvalidInputError(f"to_pyg starts from a dataset, not from {dataset!r}.")
     names = set()

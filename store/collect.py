@@ -101,8 +101,7 @@ def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artif
         if not cascade:
             listing = ", ".join(f"{artifacts[key].kind} {key[:12]}" for key in sorted(children))
             raise ArtifactInUseError(
-                f"{len(children)} other artifact(s) were made from what you remove: {listing}. Add --cascade to "
-                "remove them too."
+                f"others were made from what you remove: {listing}. Add --cascade to remove them too."
             )
         chosen |= children
     return [artifacts[key] for key in artifacts if key in chosen]

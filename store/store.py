@@ -111,14 +111,23 @@ class Store:
     def list(self, kind: str | None = None, dataset: str | None = None) -> list[Artifact]:
         """Return the sound-looking artifacts, by dataset, kind and parameters; damaged ones are left out.
 
-        `verify` names those that are left out.
+        Datasets of equal content share what is derived from them, and it is listed for either name. `verify` names
+        the artifacts that are left out.
         """
-        found = []
+        everything = []
         for key in self.keys():
             with contextlib.suppress(DamagedArtifactError, FileNotFoundError):
-                artifact = self._open(key)
-                if kind in (None, artifact.kind) and dataset in (None, artifact.manifest.dataset):
-                    found.append(artifact)
+                everything.append(self._open(key))
+        contents = {a.manifest.content for a in everything if a.kind == "dataset" and a.manifest.dataset == dataset}
+        found = [
+            artifact
+            for artifact in everything
+            if kind in (None, artifact.kind)
+            and (
+                dataset in (None, artifact.manifest.dataset)
+                or (artifact.kind != "dataset" and artifact.manifest.source in contents)
+            )
+        ]
         return sorted(found, key=lambda a: (a.manifest.dataset, a.kind, json.dumps(a.params, sort_keys=True)))
 
     def _open(self, key: str) -> Artifact:
@@ -168,12 +177,10 @@ class Store:
             If none or several fit; the message names the alternatives.
         """
         wanted = {name: value for name, value in params.items() if not (name == "dim" and kind in VIEWABLE)}
-        # Datasets of equal content share what is derived from them, whichever name it was first asked for by.
-        contents = {artifact.manifest.content for artifact in self.list("dataset", dataset)}
+        of_kind = self.list(kind, dataset)
         fitting = [
             artifact
-            for artifact in self.list(kind)
-            if artifact.manifest.dataset == dataset or (kind != "dataset" and artifact.manifest.source in contents)
+            for artifact in of_kind
             if all(artifact.params.get(name) == value for name, value in wanted.items())
         ]
         if kind in VIEWABLE and "dim" in params:
@@ -183,12 +190,16 @@ class Store:
             return view(fitting[0], params.get("dim"))
         shown = ", ".join(f"{name}={value}" for name, value in params.items()) or "any parameters"
         if not fitting:
+            there = of_kind or self.list(dataset=dataset)
+            known = "; ".join(f"{a.kind} {a.params}" for a in there) or "nothing"
             raise ArtifactNotFoundError(
-                f"no {kind} of {dataset!r} with {shown} in the store at {self.url}. "
-                f"'leap store why {kind} {dataset}' shows the nearest one."
+                f"no {kind} of {dataset!r} with {shown} in the store at {self.url}. Of {dataset!r} it has: {known}."
             )
         listing = "; ".join(f"{artifact.key[:12]} {artifact.params}" for artifact in fitting)
-        raise ArtifactNotFoundError(f"{len(fitting)} artifacts are {kind} of {dataset!r} with {shown}: {listing}.")
+        raise ArtifactNotFoundError(
+            f"{len(fitting)} artifacts are {kind} of {dataset!r} with {shown}: {listing}. Name more parameters, or use "
+            "get with a key."
+        )
 
     # Cache
 

@@ -11,7 +11,10 @@ class MemorySource(Source):
     """Raw graphs under a name; later changes of the objects they were made from do not reach it."""
 
     def __init__(self, name: str, reader: str, raw: RawGraphs) -> None:
-        self.name = checked_name(name)
+        from leap.pipeline.datasets.registry import known_names  # which in turn knows the readers of files
+
+        # As with files, nothing of one's own bears the name of a known dataset.
+        self.name = f"own-{name}" if checked_name(name) in known_names() else name
         self._reader = reader
         self._raw = raw
 

@@ -84,6 +84,10 @@ def _suggestion(name: str, known: list[str]) -> str:
     return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
+def known_names() -> frozenset[str]:
+    """Names that own data does not take."""
+    return frozenset(name for family in FAMILIES for name in family.names())
+
+
 def _own(path: str, options: SourceOptions) -> Source:
-    known = frozenset(name for family in FAMILIES for name in family.names())
-    return find_own(Path(path).expanduser(), options, known)
+    return find_own(Path(path).expanduser(), options, known_names())

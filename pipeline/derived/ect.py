@@ -108,9 +108,7 @@ class TransformRecipe(Recipe):
         work = (summary["memberships"] + summary["edges"]) * self.directions + nodes * cell / 4
         return Plan(partitions, work / CELLS_A_SECOND / 8, cell * nodes)
 
-    def _operands(
-        self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
-    ) -> Operands:
+    def _operands(self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact) -> Operands:
         """Return what both kernels take: features, neighbourhoods over them, means, scales, directions, thresholds."""
         from leap.models.directions import threshold_grid
 

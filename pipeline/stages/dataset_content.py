@@ -87,6 +87,6 @@ def content_digest(graphs: Graphs, plan: list[Partition], partition_bytes: int) 
         if array is not None:
             sha.update(canonical_json([name, array.dtype.str, list(array.shape)]))
             sha.update(np.ascontiguousarray(array).data)
-    facts = [graphs.task, graphs.classes, graphs.feature_source, [part.model_dump() for part in plan], partition_bytes]
+    facts = [graphs.task, graphs.classes, [part.model_dump() for part in plan], partition_bytes]
     sha.update(canonical_json(facts))
     return sha.hexdigest()

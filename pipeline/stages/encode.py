@@ -64,7 +64,8 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
     chosen = list(dict.fromkeys(encodings))
     for name in chosen:
         if name not in ENCODINGS:
-            raise InvalidInputError(f"no encoding {name!r}. Choose from {', '.join(ENCODINGS)}.")
+            hint = " Repeat --encoding for several." if "," in name else ""
+            raise InvalidInputError(f"no encoding {name!r}. Choose from {', '.join(ENCODINGS)}.{hint}")
     if not chosen:
         raise InvalidInputError(f"no encoding was given. Choose from {', '.join(ENCODINGS)}.")
     known = {field for name in chosen for field in RECIPES[name].model_fields}

@@ -13,6 +13,7 @@ from leap.pipeline.stages.materialize import retrying
 from leap.pipeline.stages.provenance import versions
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store import Artifact, Build, Manifest
+from leap.store.errors import InvalidInputError
 from leap.store.keys import dataset_key
 
 if TYPE_CHECKING:
@@ -92,6 +93,11 @@ def ingest_artifact(
 ) -> tuple[ArtifactReport, Artifact]:
     """Return the dataset's artifact, making it if the store has none for exactly this input."""
     start = time.perf_counter()
+    if not isinstance(dataset, (str, Source)):
+        raise InvalidInputError(
+            f"a dataset is a name, a path as text, or a source. Got {type(dataset).__name__}. Make a source of graphs "
+            "with from_networkx(graphs, name) or from_pyg(graphs, name)."
+        )
     source = dataset if isinstance(dataset, Source) else find_source(dataset, options, context)
     fingerprint = source.fingerprint()
     key = _key(source, fingerprint, options)

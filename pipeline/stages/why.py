@@ -49,10 +49,13 @@ def why(kind: str, dataset: str, params: Mapping[str, Any], *, context: Context 
         raise InvalidInputError(f"no kind {kind!r}. Choose from dataset, {', '.join(RECIPES)}.")
     reading = {name: value for name, value in params.items() if name in IngestOptions.model_fields}
     rest = {name: value for name, value in params.items() if name not in reading}
+    known = set() if kind == "dataset" else set(RECIPES[kind].model_fields)
+    for name in rest:
+        if name not in known:
+            allowed = ", ".join(sorted(known | set(IngestOptions.model_fields)))
+            raise InvalidInputError(f"{name!r} is not a parameter of {kind}. Those are {allowed}.")
     options = validated(IngestOptions, **reading)
     recipe = None if kind == "dataset" else validated(RECIPES[kind], **rest)
-    if kind == "dataset" and rest:
-        raise InvalidInputError(f"{next(iter(rest))!r} is not a parameter of a dataset.")
     name, key = dataset_request(dataset, options, context)
     stored = context.store.lookup(key)
     if recipe is None:

@@ -211,7 +211,7 @@ def test_find_refuses_to_guess(store):
     make(store, dim=8)
     with pytest.raises(ArtifactNotFoundError, match="2 artifacts"):
         store.find("rwpe", "toy")
-    with pytest.raises(ArtifactNotFoundError, match="why"):
+    with pytest.raises(ArtifactNotFoundError, match="it has"):
         store.find("rwpe", "toy", dim=9)
     assert store.find("rwpe", "toy", dim=8).params == {"dim": 8}
 

@@ -61,7 +61,7 @@ def test_both_spellings_of_a_name_are_found(place, tmp_path):
         ({"node_features": np.array([object()], dtype=object)}, "allow_pickle=False"),
         ({"node_labels": np.zeros(3, int)}, "3 labels for 4 nodes"),
         ({"edges": np.array([[0, 9]])}, "names node 9"),
-        ({"node_features": np.full((4, 2), np.nan)}, "node 0 has nan"),
+        ({"node_features": np.full((4, 2), np.nan)}, r"node 0 of all\) has nan"),
     ],
 )
 def test_malformed_archives_are_refused(changes, message, tmp_path):

@@ -142,7 +142,7 @@ BAD = {
     "text feature": (broken(x="red"), SourceOptions(), "graph 0, node 1: the attribute 'x' is 'red'"),
     "short feature": (broken(x=[1.0]), SourceOptions(), r"is \[1.0\]; it must be a list of 2 numbers"),
     "unknown attribute": (labelled(), SourceOptions(node_attributes=("z",)), "'z' is missing"),
-    "nan": (broken(x=[float("nan"), 1.0]), SourceOptions(), "node 1 has nan in column 0"),
+    "nan": (broken(x=[float("nan"), 1.0]), SourceOptions(), r"node 1 of all\) has nan in column 0"),
     "unknown graph label": (labelled(), SourceOptions(graph_label="z"), "no graph attribute 'z'"),
     "unlabelled graph": ([labelled(), nx.path_graph(2)], SourceOptions(), "graph 1 has no graph attribute 'y'"),
     "unlabelled node": (nx.path_graph(2), SourceOptions(node_label="z"), "2 of 2 nodes have no attribute 'z'"),

@@ -163,7 +163,7 @@ BAD = {
     "real ids": ({"edges": {"source": [1.5], "target": [2.5]}}, "all whole numbers or all text"),
     "missing id": ({"edges": {"source": [1, None], "target": [2, 3]}}, "'source' has no value in row 1"),
     "missing feature": ({"edges": EDGES, "nodes": {**NODES, "x": [1.0, None, 2.0]}}, "'x' has no value in row 1"),
-    "nan feature": ({"edges": EDGES, "nodes": {**NODES, "x": [1.0, float("nan"), 2.0]}}, "node 1 has nan"),
+    "nan feature": ({"edges": EDGES, "nodes": {**NODES, "x": [1.0, float("nan"), 2.0]}}, r"node 1 of all\) has nan"),
     "ragged feature": ({"edges": EDGES, "nodes": {**NODES, "x": [[1.0], [1.0, 2.0], [1.0]]}}, "2 values in row 1"),
     "hole in feature": ({"edges": EDGES, "nodes": {**NODES, "x": [[1.0], [None], [1.0]]}}, "misses a value in row 1"),
     "text feature": ({"edges": EDGES, "nodes": {**NODES, "x": ["a", "b", "c"]}}, "'x' holds string, not numbers"),
