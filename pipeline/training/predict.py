@@ -80,6 +80,20 @@ def predict(
     ------
     InvalidInputError
         If the folder holds no finished run, or the dataset's features are not like those it was trained on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.models.network_config import NetworkConfig
+    >>> from leap.pipeline import Context, TrainOptions, Workforce, predict, train
+    >>> from leap.store import Store
+    >>> folder = tempfile.mkdtemp()
+    >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
+    >>> network = NetworkConfig(backbone="gcn", encoding="none")
+    >>> options = TrainOptions(network=network, epochs=1, folds=2, batch_size=256)
+    >>> run = train("letters-low", options, context, run=f"{folder}/runs/first").path
+    >>> predict(run, "letters-high", context).items
+    2250
     """
     context = context or Context()
     folder = RunFolder(Path(run))

@@ -119,6 +119,20 @@ def train(
     ------
     InvalidInputError
         If the dataset has nothing to learn, or the folder holds another or an unfinished run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.models.network_config import NetworkConfig
+    >>> from leap.pipeline import Context, TrainOptions, Workforce, train
+    >>> from leap.store import Store
+    >>> folder = tempfile.mkdtemp()
+    >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
+    >>> network = NetworkConfig(backbone="gcn", encoding="rwpe")
+    >>> options = TrainOptions(network=network, epochs=1, folds=2, batch_size=256)
+    >>> result = train("letters-low", options, context, run=f"{folder}/runs/first")
+    >>> result.metrics["parameters"]["total"]
+    4079
     """
     context, options = context or Context(), options or TrainOptions()
     start = time.perf_counter()
