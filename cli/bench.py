@@ -17,7 +17,7 @@ def bench(
     settings: Settings,
     part: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PART", help="khop, extract, lape or large; default: all but large."),
+        typer.Argument(metavar="PART", help="khop, extract, lape, stream or large (default: the first three)."),
     ] = None,
     repeats: Annotated[
         int, typer.Option(metavar="N", help="Take the median of N calls of our own code; slow peers run once.")
