@@ -4,6 +4,7 @@ import typer
 
 from leap.cli import bench, datasets, encode, extract, ingest, predict, store, train
 from leap.cli.settings import root, with_settings
+from leap.cli.stage_options import with_reading
 
 app = typer.Typer(
     name="leap",
@@ -15,11 +16,11 @@ app = typer.Typer(
 app.callback()(root)
 
 STAGES = "Stages"
-app.command("ingest", rich_help_panel=STAGES)(with_settings(ingest.ingest))
-app.command("extract", rich_help_panel=STAGES)(with_settings(extract.extract))
-app.command("encode", rich_help_panel=STAGES)(with_settings(encode.encode))
-app.command("train", rich_help_panel=STAGES)(with_settings(train.train))
-app.command("predict", rich_help_panel=STAGES)(with_settings(predict.predict))
+app.command("ingest", rich_help_panel=STAGES)(with_settings(with_reading(ingest.ingest)))
+app.command("extract", rich_help_panel=STAGES)(with_settings(with_reading(extract.extract)))
+app.command("encode", rich_help_panel=STAGES)(with_settings(with_reading(encode.encode)))
+app.command("train", rich_help_panel=STAGES)(with_settings(with_reading(train.train)))
+app.command("predict", rich_help_panel=STAGES)(with_settings(with_reading(predict.predict)))
 app.command("datasets", rich_help_panel="Looking around")(with_settings(datasets.datasets))
 app.command("bench", rich_help_panel="Looking around")(with_settings(bench.bench))
 app.add_typer(store.app, name="store", rich_help_panel="Looking around")

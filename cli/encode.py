@@ -11,16 +11,10 @@ from leap.cli.stage_options import (
     Cap,
     CapSeed,
     Dataset,
-    DropEmpty,
-    Features,
-    GraphLabel,
-    NodeAttribute,
-    NodeLabel,
     Out,
-    PartitionMb,
-    ingest_options,
     show_result,
 )
+from leap.pipeline.stages.ingest import IngestOptions
 from leap.store.errors import InvalidInputError
 
 WALKS = "rwpe and lape"
@@ -29,6 +23,7 @@ TRANSFORMS = "lect and dect"
 
 def encode(
     settings: Settings,
+    reading: IngestOptions,
     dataset: Dataset,
     encoding: Annotated[
         list[str] | None,
@@ -110,12 +105,6 @@ def encode(
     cap: Cap = None,
     cap_seed: CapSeed = 0,
     budget_gb: BudgetGb = 4.0,
-    features: Features = "degree",
-    drop_empty: DropEmpty = False,
-    partition_mb: PartitionMb = 8.0,
-    node_attribute: NodeAttribute = None,
-    graph_label: GraphLabel = None,
-    node_label: NodeLabel = None,
     out: Out = None,
 ) -> None:
     """Compute encodings of every node: random-walk, Laplacian, and Euler characteristic transforms.
@@ -143,13 +132,12 @@ def encode(
         "complex": complex,
     }
     params: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    options = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
     result = run(
         dataset,
         encoding or ["rwpe", "lape"],
         params=params,
         budget_gb=budget_gb,
-        ingest_options=options,
+        ingest_options=reading,
         context=settings.context(),
     )
     show_result(result, settings, out)

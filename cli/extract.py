@@ -10,20 +10,15 @@ from leap.cli.stage_options import (
     Cap,
     CapSeed,
     Dataset,
-    DropEmpty,
-    Features,
-    GraphLabel,
-    NodeAttribute,
-    NodeLabel,
     Out,
-    PartitionMb,
-    ingest_options,
     show_result,
 )
+from leap.pipeline.stages.ingest import IngestOptions
 
 
 def extract(
     settings: Settings,
+    reading: IngestOptions,
     dataset: Dataset,
     hops: Annotated[
         list[int] | None,
@@ -32,12 +27,6 @@ def extract(
     cap: Cap = None,
     cap_seed: CapSeed = 0,
     budget_gb: BudgetGb = 4.0,
-    features: Features = "degree",
-    drop_empty: DropEmpty = False,
-    partition_mb: PartitionMb = 8.0,
-    node_attribute: NodeAttribute = None,
-    graph_label: GraphLabel = None,
-    node_label: NodeLabel = None,
     out: Out = None,
 ) -> None:
     """Extract every node's m-hop neighbourhood and, for real-valued features, its mean and scale.
@@ -48,14 +37,13 @@ def extract(
     """
     from leap.pipeline import extract as run
 
-    options = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
     result = run(
         dataset,
         hops or [1],
         cap=cap,
         cap_seed=cap_seed,
         budget_gb=budget_gb,
-        ingest_options=options,
+        ingest_options=reading,
         context=settings.context(),
     )
     show_result(result, settings, out)

@@ -3,27 +3,16 @@
 from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     Dataset,
-    DropEmpty,
-    Features,
-    GraphLabel,
-    NodeAttribute,
-    NodeLabel,
     Out,
-    PartitionMb,
-    ingest_options,
     show_result,
 )
+from leap.pipeline.stages.ingest import IngestOptions
 
 
 def ingest(
     settings: Settings,
+    reading: IngestOptions,
     dataset: Dataset,
-    features: Features = "degree",
-    drop_empty: DropEmpty = False,
-    partition_mb: PartitionMb = 8.0,
-    node_attribute: NodeAttribute = None,
-    graph_label: GraphLabel = None,
-    node_label: NodeLabel = None,
     out: Out = None,
 ) -> None:
     """Read or generate a dataset and store it: undirected simple graphs, features, labels, folds.
@@ -34,5 +23,4 @@ def ingest(
     """
     from leap.pipeline import ingest as run
 
-    options = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
-    show_result(run(dataset, options=options, context=settings.context()), settings, out)
+    show_result(run(dataset, options=reading, context=settings.context()), settings, out)

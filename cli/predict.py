@@ -11,19 +11,14 @@ from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     BudgetGb,
     Dataset,
-    DropEmpty,
-    Features,
-    GraphLabel,
-    NodeAttribute,
-    NodeLabel,
-    PartitionMb,
-    ingest_options,
 )
 from leap.cli.train import SHOWN, show_metric
+from leap.pipeline.stages.ingest import IngestOptions
 
 
 def predict(
     settings: Settings,
+    reading: IngestOptions,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run, such as runs/NAME.")],
     dataset: Dataset,
     fold: Annotated[
@@ -40,12 +35,6 @@ def predict(
         ),
     ] = None,
     budget_gb: BudgetGb = 4.0,
-    features: Features = "degree",
-    drop_empty: DropEmpty = False,
-    partition_mb: PartitionMb = 8.0,
-    node_attribute: NodeAttribute = None,
-    graph_label: GraphLabel = None,
-    node_label: NodeLabel = None,
 ) -> None:
     """Encode graphs as a run's were and predict them with its networks.
 
@@ -55,7 +44,6 @@ def predict(
     """
     from leap.pipeline import predict as work
 
-    reading = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
     result = work(run, dataset, settings.context(), fold=fold, out=out, ingest_options=reading, budget_gb=budget_gb)
     if settings.json:
         print_json(result.as_json())

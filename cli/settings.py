@@ -1,6 +1,5 @@
 """Global options, accepted before and after a command's name, and the surroundings they describe."""
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leap.cli.sharing import sharing
 from leap.store import Store
 
 if TYPE_CHECKING:
@@ -113,26 +113,12 @@ class Settings:
 
 def with_settings(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the global options after its name; it receives the merged `settings`."""
-    signature = inspect.signature(function, eval_str=True)
-    own = [parameter for name, parameter in signature.parameters.items() if name != "settings"]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _OPTIONS.items()
-    ]
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    # Parameters with defaults stay in their order; keyword-only ones may follow any.
-    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
 
-    @functools.wraps(function)
-    def command(ctx: typer.Context, **values: Any) -> None:
-        given = Settings(**{name: values.pop(name) for name in _OPTIONS})
-        earlier = ctx.find_object(Settings) or Settings()
-        function(settings=earlier.merged(given), **values)
+    def gather(ctx: typer.Context, **given: Any) -> Settings:
+        return (ctx.find_object(Settings) or Settings()).merged(Settings(**given))
 
-    wrapped: Any = command
-    wrapped.__signature__ = signature.replace(parameters=[context, *own, *shared])
-    wrapped.__annotations__ = {p.name: p.annotation for p in (context, *own, *shared)}
-    return command
+    context = {"ctx": (typer.Context, inspect.Parameter.empty)}
+    return sharing(function, "settings", context | {name: (kind, None) for name, kind in _OPTIONS.items()}, gather)
 
 
 def root(

@@ -1,14 +1,16 @@
 """Options that several stage commands share, and how their results are shown."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from leap.cli.output import console, human_bytes, human_params, human_seconds, plural, print_json, table
 from leap.cli.settings import Settings
+from leap.cli.sharing import sharing
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import StageResult
@@ -20,20 +22,22 @@ Dataset = Annotated[
     str,
     typer.Argument(metavar="DATASET", help="A name that [bold]leap datasets[/] lists, or the path of your own data."),
 ]
-Features = Annotated[
+_Features = Annotated[
     str,
     typer.Option(
         help="What nodes get where the data has no features: degree, constant or rwpe.", rich_help_panel=READING
     ),
 ]
-DropEmpty = Annotated[
+_DropEmpty = Annotated[
     bool,
     typer.Option(
         "--drop-empty", metavar=" ", help="Leave out graphs without nodes, with their labels.", rich_help_panel=READING
     ),
 ]
-PartitionMb = Annotated[float, typer.Option(metavar="MIB", help="Target size of a partition.", rich_help_panel=READING)]
-NodeAttribute = Annotated[
+_PartitionMb = Annotated[
+    float, typer.Option(metavar="MIB", help="Target size of a partition.", rich_help_panel=READING)
+]
+_NodeAttribute = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
@@ -41,11 +45,11 @@ NodeAttribute = Annotated[
         rich_help_panel=READING,
     ),
 ]
-GraphLabel = Annotated[
+_GraphLabel = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Own data: graph attribute or column with the label.", rich_help_panel=READING),
 ]
-NodeLabel = Annotated[
+_NodeLabel = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Own data: node attribute or column with the label.", rich_help_panel=READING),
 ]
@@ -67,24 +71,24 @@ Out = Annotated[
 ]
 
 
-def ingest_options(
-    features: str,
-    drop_empty: bool,
-    partition_mb: float,
-    node_attribute: list[str] | None,
-    graph_label: str | None,
-    node_label: str | None,
-) -> IngestOptions:
-    """Validate the reading options of a command."""
-    return validated(
-        IngestOptions,
-        features=features,
-        drop_empty=drop_empty,
-        partition_mb=partition_mb,
-        node_attributes=tuple(node_attribute) if node_attribute else None,
-        graph_label=graph_label,
-        node_label=node_label,
-    )
+_READING_OPTIONS = {
+    "features": (_Features, "degree"),
+    "drop_empty": (_DropEmpty, False),
+    "partition_mb": (_PartitionMb, 8.0),
+    "node_attribute": (_NodeAttribute, None),
+    "graph_label": (_GraphLabel, None),
+    "node_label": (_NodeLabel, None),
+}
+
+
+def with_reading(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of how a dataset is read; it receives them, validated, as `reading`."""
+
+    def gather(node_attribute: list[str] | None, **given: Any) -> IngestOptions:
+        chosen = tuple(node_attribute) if node_attribute else None
+        return validated(IngestOptions, node_attributes=chosen, **given)
+
+    return sharing(function, "reading", _READING_OPTIONS, gather)
 
 
 def show_result(result: StageResult, settings: Settings, out: Path | None) -> None:

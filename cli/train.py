@@ -13,14 +13,8 @@ from leap.cli.stage_options import (
     Cap,
     CapSeed,
     Dataset,
-    DropEmpty,
-    Features,
-    GraphLabel,
-    NodeAttribute,
-    NodeLabel,
-    PartitionMb,
-    ingest_options,
 )
+from leap.pipeline.stages.ingest import IngestOptions
 
 if TYPE_CHECKING:
     from leap.pipeline.training.plan import TrainPlan
@@ -43,6 +37,7 @@ SHOWN = {
 
 def train(
     settings: Settings,
+    reading: IngestOptions,
     dataset: Dataset,
     backbone: Annotated[
         str, typer.Option("--backbone", "-b", help="gcn, gat, gin, nomp, gps, dect-4k or dect-65k.")
@@ -177,12 +172,6 @@ def train(
     cap: Cap = None,
     cap_seed: CapSeed = 0,
     budget_gb: BudgetGb = 4.0,
-    features: Features = "degree",
-    drop_empty: DropEmpty = False,
-    partition_mb: PartitionMb = 8.0,
-    node_attribute: NodeAttribute = None,
-    graph_label: GraphLabel = None,
-    node_label: NodeLabel = None,
 ) -> None:
     """Train and test a network by cross-validation, on what the store holds; missing artifacts are made first.
 
@@ -229,7 +218,6 @@ def train(
         cap=cap,
         cap_seed=cap_seed if cap is not None else 0,
     )
-    reading = ingest_options(features, drop_empty, partition_mb, node_attribute, graph_label, node_label)
     if dry_run:
         from leap.pipeline.training.plan import plan_training
 
