@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from leap.models import any_grid, even_grid
 from leap.models.any_grid import first_at_least
+from leap.models.readonly import read_only
 from leap.store.errors import InvalidInputError
 
 # Added to the scale of a neighbourhood before features are divided by it.
@@ -67,7 +68,7 @@ def dect_forward(
     if not 0.0 < scale_factor < np.inf:
         raise InvalidInputError(f"the sigmoid's scale must be positive, got {scale_factor}.")
     heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
-    grid = _read_only(thresholds, np.float64)
+    grid = read_only(thresholds, np.float64)
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.float32)
     pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
     kernels = kernels_for(grid)
@@ -105,7 +106,7 @@ def ect_forward(
     if complex not in ("points", "edges"):
         raise InvalidInputError(f"the complex is 'points' or 'edges', got {complex!r}.")
     heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
-    grid = _read_only(thresholds, np.float64)
+    grid = read_only(thresholds, np.float64)
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.int32)
     pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
 
@@ -143,7 +144,7 @@ def _prepare(
         raise InvalidInputError(f"thresholds must ascend and be at least one, got {thresholds}.")
     wide = scale.astype(np.float64)
     inverse = np.where(wide > 0.0, 1.0 / (wide + EPSILON), 0.0)
-    basis = _read_only(directions, np.float64)
+    basis = read_only(directions, np.float64)
     return _project(x, basis), _project(mean, basis), inverse
 
 
@@ -151,7 +152,7 @@ def _project(x: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.flo
     """Multiply by the directions in float64, with a summation order that does not depend on the rows around."""
     out = np.zeros((len(x), directions.shape[1]))
     for begin in range(0, len(x), _PROJECTED_ROWS):
-        rows = _read_only(x[begin : begin + _PROJECTED_ROWS], np.float64)
+        rows = read_only(x[begin : begin + _PROJECTED_ROWS], np.float64)
         _add_products(rows, directions, out[begin : begin + _PROJECTED_ROWS])
     return out
 
@@ -171,19 +172,12 @@ def index_arrays(
     """The index arrays in the types that the kernels are compiled for."""
     index_type = np.int32 if rows < 2**31 else np.int64
     return (
-        _read_only(node_ptr, np.int64),
-        _read_only(nodes, index_type),
-        _read_only(edge_ptr, np.int64),
-        _read_only(edges[0], index_type),
-        _read_only(edges[1], index_type),
+        read_only(node_ptr, np.int64),
+        read_only(nodes, index_type),
+        read_only(edge_ptr, np.int64),
+        read_only(edges[0], index_type),
+        read_only(edges[1], index_type),
     )
-
-
-def _read_only(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Present an input in one type, contiguous and read-only: numba compiles anew for arrays that may be written."""
-    view = np.ascontiguousarray(array, dtype).view()
-    view.flags.writeable = False
-    return view
 
 
 def _share_out(run: Callable[[int, int], None], count: int, threads: int) -> None:

@@ -11,7 +11,6 @@ from leap.store.errors import NeighborhoodsTooLargeError
 
 SAMPLED_NODES = 1024
 SAMPLED_PARTITIONS = 16
-DEFAULT_BUDGET_BYTES = 4 * 2**30
 
 
 @dataclass(frozen=True)

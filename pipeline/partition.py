@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from leap.store import Partition
 
-DEFAULT_PARTITION_BYTES = 8 * 2**20
-
 
 def cumulative(cost: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
     """Return running totals with a leading zero: the cost of nodes lo to hi is `total[hi] - total[lo]`."""

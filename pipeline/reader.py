@@ -43,7 +43,6 @@ class GraphReader:
         self, dataset: Artifact, cache_bytes: int = CACHE_BYTES, whole_graph_bytes: int = WHOLE_GRAPH_BYTES
     ) -> None:
         self.dataset = dataset
-        self._starts = np.array([part.node_lo for part in dataset.partitions], dtype=np.int64)
         self._cache: OrderedDict[tuple[int, str], NDArray[Any]] = OrderedDict()
         self._cache_bytes = cache_bytes
         self._whole_graph_bytes = whole_graph_bytes

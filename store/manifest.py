@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leap.store.errors import DamagedArtifactError, NewerSchemaError
-from leap.store.keys import SCHEMA_VERSION, canonical_json, digest
+from leap.store.keys import SCHEMA_VERSION, digest
 
 MANIFEST = "manifest.json"
 
@@ -129,6 +129,3 @@ class Manifest(BaseModel):
 def content_of(files: dict[str, FileRecord]) -> str:
     """Digest of a set of files by their names and checksums."""
     return digest({name: record.sha256 for name, record in files.items()})
-
-
-__all__ = ["MANIFEST", "FileRecord", "Manifest", "Partition", "canonical_json", "content_of"]

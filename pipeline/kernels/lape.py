@@ -6,10 +6,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.models.readonly import read_only
 from leap.pipeline.kernels.lape_canonical import canonical_bases, merge_components
 from leap.pipeline.kernels.lape_dense import dense_spectra, residual_norms
 from leap.pipeline.kernels.lape_sparse import Spectrum, lowest_spectrum, smallest_sparse_size
-from leap.pipeline.kernels.readonly import read_only
 from leap.store.errors import InvalidInputError
 
 DENSE_LIMIT = 512  # nodes of a component up to which the whole spectrum is computed

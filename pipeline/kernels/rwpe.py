@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.kernels.readonly import read_only
+from leap.models.readonly import read_only
 from leap.store.errors import InvalidInputError
 
 # Consecutive start nodes share the sweeps over the graph where their balls overlap: BLOCK columns together cost about

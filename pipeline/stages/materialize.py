@@ -10,7 +10,6 @@ from leap.pipeline.stages.provenance import versions
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
 from leap.store.errors import DamagedArtifactError
-from leap.store.store import view
 
 ATTEMPTS = 3
 
@@ -149,6 +148,3 @@ def _report(recipe: Recipe, artifact: Artifact, cached: bool, seconds: float, re
         resumed=resumed,
         summary=artifact.manifest.summary,
     )
-
-
-__all__ = ["materialize", "retrying", "run_partition", "view"]
