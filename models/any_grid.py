@@ -129,8 +129,8 @@ def backward(
 ) -> None:
     """Add the gradients that the directions first … last contribute.
 
-    `upstream` is (n, D, T); `on_heights` (N, D) and `on_offsets` (n, D) receive columns of their own; `on_inverse`
-    (n,) and `on_grid` (T,) belong to the calling thread.
+    `upstream` is (n, D, T). `on_heights` (N, last - first), `on_offsets` (n, last - first), `on_inverse` (n,) and
+    `on_grid` (T,) belong to the calling thread: columns of a shared array would share its cache lines.
     """
     ratios = np.exp(-s * np.diff(grid))
     for v in range(len(node_ptr) - 1):
@@ -140,8 +140,8 @@ def backward(
             for i in range(first, last):
                 raw = heights[u, i] - offsets[v, i]
                 slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], 1.0, on_grid)
-                on_heights[u, i] -= slope * scale
-                on_offsets[v, i] += slope * scale
+                on_heights[u, i - first] -= slope * scale
+                on_offsets[v, i - first] += slope * scale
                 on_inverse[v] -= slope * raw
         for m in range(edge_ptr[v], edge_ptr[v + 1]):
             a, b = tails[m], heads[m]
@@ -153,11 +153,11 @@ def backward(
                     continue
                 # Ends of equal height share the gradient, as torch.maximum has it.
                 if heights[a, i] == heights[b, i]:
-                    on_heights[a, i] -= 0.5 * slope * scale
-                    on_heights[b, i] -= 0.5 * slope * scale
+                    on_heights[a, i - first] -= 0.5 * slope * scale
+                    on_heights[b, i - first] -= 0.5 * slope * scale
                 elif heights[a, i] == top:
-                    on_heights[a, i] -= slope * scale
+                    on_heights[a, i - first] -= slope * scale
                 else:
-                    on_heights[b, i] -= slope * scale
-                on_offsets[v, i] += slope * scale
+                    on_heights[b, i - first] -= slope * scale
+                on_offsets[v, i - first] += slope * scale
                 on_inverse[v] -= slope * raw

@@ -1,7 +1,5 @@
 """The fused CPU path of `dect`: one autograd node around the numba kernels."""
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ from torch import Tensor
 
 from leap.models.ect import EPSILON, index_arrays, kernels_for
 from leap.models.normalization import normalize, spread_means, spread_scales
+from leap.models.threads import share
 from leap.store import Neighborhoods
 
 SERIAL_WORK = 60_000  # sigmoids below which a second thread costs more than it saves
@@ -70,7 +69,7 @@ class _Fused(torch.autograd.Function):
         def run(begin: int, end: int) -> None:
             kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, out)
 
-        _share(run, nodes, threads)
+        share(run, nodes, threads, blocks_a_thread=4)
         ctx.kernels = kernels
         ctx.saved = (features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre)
         ctx.scalars = (s, edge_weight, threads)
@@ -83,27 +82,27 @@ class _Fused(torch.autograd.Function):
         s, edge_weight, threads = ctx.scalars
         upstream = gradients[0].detach().contiguous().numpy()
         nodes, count = heights.shape
-        on_heights, on_offsets = np.zeros((nodes, count)), np.zeros((nodes, count))
-        pieces: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
 
-        def run(first: int, last: int) -> None:
-            on_inverse, on_grid = np.zeros(nodes), np.zeros(len(grid))
-            pieces.append((on_inverse, on_grid))
+        def run(first: int, last: int) -> tuple[NDArray[np.float64], ...]:
+            shape = (nodes, last - first)
+            own = (np.zeros(shape), np.zeros(shape), np.zeros(nodes), np.zeros(len(grid)))
             known = (heights, offsets, inverse, grid, s, edge_weight, upstream)
-            ctx.kernels.backward(first, last, *index, *known, on_heights, on_offsets, on_inverse, on_grid)
+            ctx.kernels.backward(first, last, *index, *known, *own)
+            return own
 
-        _share(run, count, threads)
+        pieces = share(run, count, threads)
+        on_heights, on_offsets = (np.hstack([own[i] for own in pieces]) for i in (0, 1))
         needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
         node_ptr, members = index[0], index[1]
         on_x = on_directions = on_thresholds = None
         if needs_thresholds:
-            on_thresholds = torch.from_numpy(np.sum([piece[1] for piece in pieces], axis=0).astype(np.float32))
+            on_thresholds = torch.from_numpy(np.sum([own[3] for own in pieces], axis=0).astype(np.float32))
         if centre is None:
             spread_means(node_ptr, members, on_offsets, on_heights)
         if needs_x:
             total = on_heights @ basis.T
             if centre is None:
-                on_scale = -(inverse**2) * np.sum([piece[0] for piece in pieces], axis=0)
+                on_scale = -(inverse**2) * np.sum([own[2] for own in pieces], axis=0)
                 spread_scales(features, node_ptr, members, extent, farthest, on_scale, total)
             on_x = torch.from_numpy(total.astype(np.float32))
         if needs_directions:
@@ -117,17 +116,3 @@ class _Fused(torch.autograd.Function):
 def _threads(hoods: Neighborhoods, count: int) -> int:
     work = (len(hoods.nodes) + hoods.edges.shape[1]) * count
     return 1 if work < SERIAL_WORK else torch.get_num_threads()
-
-
-def _share(run: Any, count: int, threads: int) -> None:
-    """Call `run` on ranges covering 0 … count; each thread writes what is its own."""
-    threads = min(threads, count)
-    if threads <= 1:
-        run(0, count)
-        return
-    bounds = [count * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(run, *block) for block in list(pairwise(bounds))[1:]]
-        run(bounds[0], bounds[1])
-        for other in others:
-            other.result()

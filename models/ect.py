@@ -5,9 +5,6 @@ Heights of a normalized neighbourhood are an affine function of the heights of t
 from zero do not cancel, and neighbourhood features are never materialized.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, Literal
 
 import numba
@@ -17,6 +14,7 @@ from numpy.typing import NDArray
 from leap.models import any_grid, even_grid
 from leap.models.any_grid import first_at_least
 from leap.models.readonly import read_only
+from leap.models.threads import share
 from leap.store.errors import InvalidInputError
 
 # Added to the scale of a neighbourhood before features are divided by it.
@@ -76,7 +74,7 @@ def dect_forward(
     def run(begin: int, end: int) -> None:
         kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, edge_weight, out)
 
-    _share_out(run, len(out), threads)
+    share(run, len(out), threads, blocks_a_thread=4)
     return out
 
 
@@ -113,7 +111,7 @@ def ect_forward(
     def run(begin: int, end: int) -> None:
         _ect(begin, end, *pointers, heights, offsets, inverse, grid, complex == "edges", out)
 
-    _share_out(run, len(out), threads)
+    share(run, len(out), threads, blocks_a_thread=4)
     return out
 
 
@@ -178,17 +176,6 @@ def index_arrays(
         read_only(edges[0], index_type),
         read_only(edges[1], index_type),
     )
-
-
-def _share_out(run: Callable[[int, int], None], count: int, threads: int) -> None:
-    """Call `run` on ranges that cover 0 … count. Kernels release the GIL; each result is written by one thread."""
-    if threads <= 1 or count < 2:
-        run(0, count)
-        return
-    bounds = np.linspace(0, count, 4 * threads + 1).astype(np.int64)
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(run, int(a), int(b)) for a, b in pairwise(bounds)]:
-            done.result()
 
 
 @numba.njit(cache=True, nogil=True)

@@ -48,8 +48,11 @@ def _window(grid: Any, s: float) -> tuple[float, float, int, Any]:
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _locate(
     heights: Any,
-    others: Any,
+    a: int,
+    b: int,
     offsets: Any,
+    v: int,
+    low: int,
     inverse: float,
     origin: float,
     step: float,
@@ -61,13 +64,15 @@ def _locate(
     bits: Any,
     power: Any,
 ) -> None:
-    """For each direction: the index of the anchor, which may lie beyond the grid, and exp(-s (anchor - h)).
+    """For each direction from `low` on: the index of its anchor, maybe beyond the grid, and exp(-s (anchor - h)).
 
-    The height is that of the higher of two nodes (twice the same for one). `power` is `bits` seen as float32.
+    The height is that of the higher of the nodes a and b (twice the same for one) in the neighbourhood v. `power` is
+    `bits` seen as float32. Rows are not handed over as views: each would count references to an array that all threads
+    share, and they would wait for each other.
     """
     for i in range(len(anchor)):
-        top = max(heights[i], others[i])
-        position = ((top - offsets[i]) * inverse - origin) / step
+        top = max(heights[a, low + i], heights[b, low + i])
+        position = ((top - offsets[v, low + i]) * inverse - origin) / step
         position = min(max(position, -bound), bound)
         below = np.floor(position + rounding)
         anchor[i] = np.int32(below)
@@ -126,15 +131,18 @@ def forward(
                 a, b = tails[k], heads[k]
                 weight = np.float32(-edge_weight)
             _locate(
-                heights[a], heights[b], offsets[v], inverse[v], grid[0], step, rounding, bound, sharpness,
+                heights, a, b, offsets, v, 0, inverse[v], grid[0], step, rounding, bound, sharpness,
                 anchor, decay, bits, power,
             )  # fmt: skip
             for i in range(count):
                 first = anchor[i] - before
                 last = min(first + width, size)
-                row, start = curve[i], decay[i]
-                for j in range(max(first, 0), last):
-                    row[j] += weight / (_ONE + start * factors[j - first])
+                lowest = max(first, 0)
+                # Unsigned indices spare numba its check for negative ones, and the loop becomes SIMD instructions.
+                start, column, skipped = decay[i], np.uint64(lowest), np.uint64(lowest - first)
+                for j in range(last - lowest):
+                    k = np.uint64(j)
+                    curve[i, column + k] += weight / (_ONE + start * factors[skipped + k])
                 jumps[i, max(last, 0)] += weight
         for i in range(count):
             level = 0.0
@@ -143,7 +151,7 @@ def forward(
                 out[v, i, j] = level + curve[i, j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
 def backward(
     low: int,
     high: int,
@@ -184,31 +192,33 @@ def backward(
                 a, b = tails[k], heads[k]
                 weight = np.float32(-edge_weight * s)
             _locate(
-                heights[a, low:high], heights[b, low:high], offsets[v, low:high], scale, grid[0], step, rounding,
-                bound, sharpness, anchor, decay, bits, power,
+                heights, a, b, offsets, v, low, scale, grid[0], step, rounding, bound, sharpness,
+                anchor, decay, bits, power,
             )  # fmt: skip
             for i in range(count):
                 first = anchor[i] - before
-                row, start = upstream[v, low + i], decay[i]
+                lowest = max(first, 0)
+                start, column, skipped = decay[i], np.uint64(lowest), np.uint64(lowest - first)
                 total = np.float32(0.0)
-                for j in range(max(first, 0), min(first + width, size)):
-                    value = _ONE / (_ONE + start * factors[j - first])
-                    term = weight * row[j] * value * (_ONE - value)
-                    on_grid[j] += term
+                for j in range(min(first + width, size) - lowest):
+                    k = np.uint64(j)
+                    value = _ONE / (_ONE + start * factors[skipped + k])
+                    term = weight * upstream[v, low + i, column + k] * value * (_ONE - value)
+                    on_grid[column + k] += term
                     total += term
                 slope[i] = total
             for i in range(count):
                 top = max(heights[a, low + i], heights[b, low + i])
                 moved = slope[i] * scale
-                on_offsets[v, low + i] += moved
+                on_offsets[v, i] += moved
                 on_inverse[v] -= slope[i] * (top - offsets[v, low + i])
                 if m < members:
-                    on_heights[a, low + i] -= moved
+                    on_heights[a, i] -= moved
                 elif heights[a, low + i] == heights[b, low + i]:
                     # Ends of equal height share the gradient, as torch.maximum has it.
-                    on_heights[a, low + i] -= 0.5 * moved
-                    on_heights[b, low + i] -= 0.5 * moved
+                    on_heights[a, i] -= 0.5 * moved
+                    on_heights[b, i] -= 0.5 * moved
                 elif heights[a, low + i] > heights[b, low + i]:
-                    on_heights[a, low + i] -= moved
+                    on_heights[a, i] -= moved
                 else:
-                    on_heights[b, low + i] -= moved
+                    on_heights[b, i] -= moved
