@@ -74,6 +74,10 @@ def train(
             rich_help_panel=NETWORK,
         ),
     ] = None,
+    pooling: Annotated[
+        str,
+        typer.Option(help="A graph's scores are the 'sum' of its nodes' or their 'mean'.", rich_help_panel=NETWORK),
+    ] = "sum",
     lape_drop: Annotated[
         str,
         typer.Option(help="lape: zero eigenvalues to leave out, 'components' or 'one'.", rich_help_panel=NETWORK),
@@ -201,6 +205,7 @@ def train(
         leap_every_layer=leap_every_layer,
         hidden=hidden,
         layers=layers,
+        pooling=pooling,
     )
     options = validated(
         TrainOptions,

@@ -42,6 +42,10 @@ class GraphBatch:
         """Sum the rows of each graph."""
         return rows.new_zeros(self.num_graphs, rows.shape[1]).index_add(0, self.batch, rows)
 
+    def mean(self, rows: Tensor) -> Tensor:
+        """Average the rows of each graph; an empty graph's are zeros."""
+        return self.pool(rows) / self.ptr.diff().clamp_min(1)[:, None]
+
 
 Widen = Callable[[int, Tensor], Tensor]
 

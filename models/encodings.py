@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from leap.models.backbones import GraphBatch
 from leap.models.encoder import LEAP
-from leap.models.network_config import DatasetFacts, NetworkConfig, uses_cached_transform
+from leap.models.network_config import DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
 from leap.models.projections import make_projection
 from leap.models.transform import Statistics
 from leap.store import Neighborhoods
@@ -23,7 +23,7 @@ class NodeData:
     Attributes
     ----------
     neighborhoods, stats : by hop count; statistics are those of the raw features.
-    encodings : by kind: rwpe and lape (N, k), lect and dect (N, D, T).
+    encodings : by name: rwpe and lape (N, k), lect and, for each hop count m, dect{m} (N, D, T).
     """
 
     graphs: GraphBatch
@@ -130,7 +130,8 @@ class LeapEncoding(NodeEncoding):
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return (N, out_channels)."""
         if self.is_cached:
-            return self.leap.project(nodes.encoding("dect"))
+            names = map(transform_name, self.leap.hops)
+            return torch.cat([self.leap.project(nodes.encoding(name), i) for i, name in enumerate(names)], dim=1)
         hoods = nodes.hoods(self.leap.hops)
         if self.source != "features":
             x = nodes.encoding(self.source)

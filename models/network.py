@@ -82,7 +82,9 @@ class Network(nn.Module):
         columns = [features, *(part(points, nodes) for part in self.encodings.values())]
         joined = torch.cat(columns, dim=1) if len(columns) > 1 else features
         rows: Tensor = self.backbone(joined, graphs, self._widen(nodes))
-        return graphs.pool(rows) if self.is_pooled else rows
+        if not self.is_pooled:
+            return rows
+        return graphs.pool(rows) if self.config.pooling == "sum" else graphs.mean(rows)
 
     def _widen(self, nodes: NodeData) -> Widen | None:
         if not len(self.layer_encodings):

@@ -26,6 +26,7 @@ class NetworkConfig(BaseModel):
     leap_on : what LEAP looks at: "features" or the encoding "rwpe" or "lape".
     leap_every_layer : give every layer of gcn, gat or gin LEAP of its input states, not only the first.
     hidden, layers : sizes of the backbone; None means the paper's.
+    pooling : how a graph's scores are made of its nodes': their "sum" (the paper's) or their "mean".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,6 +46,7 @@ class NetworkConfig(BaseModel):
     leap_every_layer: bool = False
     hidden: int | None = Field(default=None, ge=1)
     layers: int | None = Field(default=None, ge=1)
+    pooling: Literal["sum", "mean"] = "sum"
 
     @field_validator("encoding")
     @classmethod
@@ -74,6 +76,8 @@ class NetworkConfig(BaseModel):
             raise ValueError(f"{self.backbone} looks at whole graphs and takes no encoding; use the encoding none")
         if self.backbone in GLOBAL_BACKBONES and (self.hidden is not None or self.layers is not None):
             raise ValueError(f"the size of {self.backbone} is its name; leave hidden and layers out")
+        if self.backbone in GLOBAL_BACKBONES and self.pooling != "sum":
+            raise ValueError(f"{self.backbone} looks at whole graphs and pools no nodes; leave pooling out")
         if self.backbone == "nomp" and self.layers is not None:
             raise ValueError("nomp has one layer; leave layers out")
         if self.leap and self.dim % len(self.hops):
@@ -116,14 +120,15 @@ class DatasetFacts(BaseModel):
     task: TaskName = "graph-classification"
 
 
+def transform_name(hops: int) -> str:
+    """Name of a stored transform in a batch, which may have one for each hop count."""
+    return f"dect{hops}"
+
+
 def uses_cached_transform(config: NetworkConfig, *, is_categorical: bool) -> bool:
     """Whether LEAP's transform never changes while training, so that the store's `dect` is used."""
     return (
-        config.leap == "leap-f"
-        and config.leap_on == "features"
-        and not is_categorical
-        and not config.learn_thresholds
-        and len(config.hops) == 1
+        config.leap == "leap-f" and config.leap_on == "features" and not is_categorical and not config.learn_thresholds
     )
 
 

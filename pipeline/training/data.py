@@ -11,6 +11,7 @@ from torch import Tensor
 from leap.models.backbones import GraphBatch
 from leap.models.encodings import NodeData
 from leap.models.transform import Statistics
+from leap.pipeline.training.requirements import name_in_batch
 from leap.store import Artifact
 from leap.store.stream import ArrayBatch, GraphStream
 
@@ -70,7 +71,7 @@ class Part:
         self._stream = GraphStream(
             inputs.dataset,
             inputs.neighborhoods,
-            inputs.encodings,
+            {name_in_batch(encoding): encoding for encoding in inputs.encodings},
             graphs=graphs,
             batch_size=batch_size,
             shuffle=shuffle,

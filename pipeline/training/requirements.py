@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leap.models.network_config import DatasetFacts, needs_neighborhoods, uses_cached_transform
+from leap.models.network_config import DatasetFacts, needs_neighborhoods, transform_name, uses_cached_transform
 from leap.pipeline.derived import DectRecipe, LapeRecipe, LectRecipe, NeighborhoodsRecipe, Recipe, RwpeRecipe
 from leap.pipeline.stages.options import validated
 from leap.pipeline.training.options import TrainOptions
@@ -38,8 +38,8 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
     }
     recipes: list[Recipe] = []
     if uses_cached_transform(network, is_categorical=summary["categorical"]):
-        more = {"hops": network.hops[0], "scale": network.scale, "edge_weight": network.edge_weight}
-        recipes.append(validated(DectRecipe, **(transform | more)))
+        more = {"scale": network.scale, "edge_weight": network.edge_weight}
+        recipes += [validated(DectRecipe, hops=hops, **(transform | more)) for hops in network.hops]
     if needs_neighborhoods(network, is_categorical=summary["categorical"]):
         recipes += [validated(NeighborhoodsRecipe, hops=hops, **kept) for hops in network.hops]
     stored = {*network.parts, network.leap_on}
@@ -50,6 +50,11 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
     if "lect" in stored:
         recipes.append(validated(LectRecipe, hops=network.hops[0], complex=options.lect_complex, **transform))
     return recipes
+
+
+def name_in_batch(encoding: Artifact) -> str:
+    """Name under which a network finds a stored encoding."""
+    return transform_name(encoding.params["hops"]) if encoding.kind == DectRecipe.kind else encoding.kind
 
 
 def needs_statistics(options: TrainOptions) -> bool:

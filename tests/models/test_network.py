@@ -100,7 +100,7 @@ def test_every_backbone_takes_every_encoding_and_empty_graphs(backbone, encoding
     network = seeded(NetworkConfig(backbone=backbone, encoding=encoding))
     x = features()
     stored = {kind: torch.randn(PTR[-1], 10) for kind in ("rwpe", "lape")}
-    stored |= {kind: torch.randn(PTR[-1], 16, 16) for kind in ("lect", "dect")}
+    stored |= {kind: torch.randn(PTR[-1], 16, 16) for kind in ("lect", "dect1")}
     scores = network(x, node_data(x, **stored))
     scores.square().sum().backward()
     assert scores.shape == (5, 15)
@@ -115,15 +115,29 @@ def test_node_tasks_are_not_pooled():
     assert network(x, node_data(x)).shape == (PTR[-1], 3)
 
 
-def test_leap_f_projects_the_cached_transform_and_gives_what_leap_would():
-    network = seeded(NetworkConfig(backbone="gcn", encoding="leap-f")).eval()
+@pytest.mark.parametrize("hops", [(1,), (1, 2)])
+def test_leap_f_projects_the_cached_transforms_and_gives_what_leap_would(hops):
+    network = seeded(NetworkConfig(backbone="gcn", encoding="leap-f", hops=hops)).eval()
     x, part = features(), network.encodings["leap-f"]
-    hoods = khop(EDGES, PTR[-1], 1)
-    leap = part.leap.encoders[0]
-    cached = dect(x, hoods, leap.directions, leap.thresholds, 128.0)
+    hoods = [khop(EDGES, PTR[-1], count) for count in hops]
+    cached = {
+        f"dect{hood.hops}": dect(x, hood, leap.directions, leap.thresholds, 128.0)
+        for hood, leap in zip(hoods, part.leap.encoders, strict=True)
+    }
     with torch.no_grad():
-        from_cache = part(x, NodeData(graph_batch(), encodings={"dect": cached}))
+        from_cache = part(x, NodeData(graph_batch(), encodings=cached))
         torch.testing.assert_close(from_cache, part.leap(x, hoods))
+
+
+def test_mean_pooling_divides_the_sum_by_the_nodes_and_leaves_empty_graphs_zero():
+    x = features()
+    scores = {
+        pooling: seeded(NetworkConfig(backbone="gcn", encoding="none", pooling=pooling))(x, node_data(x))
+        for pooling in ("sum", "mean")
+    }
+    sizes = np.maximum(1, np.diff(PTR))
+    torch.testing.assert_close(scores["mean"], scores["sum"] / torch.from_numpy(sizes).float()[:, None])
+    assert torch.equal(scores["mean"][2], torch.zeros(15))
 
 
 def test_leap_l_uses_the_statistics_of_raw_features():
@@ -204,6 +218,7 @@ def test_the_seed_changes_projections_but_not_the_first_directions():
         ({"backbone": "nomp", "leap_every_layer": True}, "gcn, gat or gin"),
         ({"backbone": "dect-4k"}, "takes no encoding"),
         ({"backbone": "dect-4k", "encoding": "none", "hidden": 3}, "leave hidden"),
+        ({"backbone": "dect-4k", "encoding": "none", "pooling": "mean"}, "leave pooling"),
         ({"backbone": "nomp", "layers": 3}, "one layer"),
     ],
 )
