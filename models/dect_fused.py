@@ -32,7 +32,10 @@ def fused_dect(
 
 
 class _Fused(torch.autograd.Function):
-    """Forward and backward through the kernels; heights are projected in float64, so that nothing cancels."""
+    """Forward and backward through the kernels; heights are projected in float64, so that nothing cancels.
+
+    Products are torch's, which keeps to its number of threads: numpy's would wake threads of their own at every step.
+    """
 
     @staticmethod
     def forward(
@@ -47,20 +50,19 @@ class _Fused(torch.autograd.Function):
         edge_weight: float,
     ) -> Tensor:
         """Return the transform (N, D, T)."""
-        features = np.ascontiguousarray(x.detach().numpy(), np.float64)
-        basis = np.ascontiguousarray(directions.detach().numpy(), np.float64)
+        features, basis = x.detach().double().contiguous(), directions.detach().double()
         grid = thresholds.detach().numpy().astype(np.float64)
         index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(features))
-        heights = features @ basis
+        heights = (features @ basis).numpy()
         nodes, count = heights.shape
         farthest = np.zeros(nodes, np.int64)
-        centre: NDArray[np.float64] | None = None
+        centre: Tensor | None = None
         if mean is None or width is None:
             offsets, extent = np.empty((nodes, count)), np.empty(nodes)
-            normalize(features, index[0], index[1], heights, offsets, extent, farthest)
+            normalize(features.numpy(), index[0], index[1], heights, offsets, extent, farthest)
         else:
-            centre = np.ascontiguousarray(mean.numpy(), np.float64)
-            offsets, extent = centre @ basis, width.numpy().astype(np.float64)
+            centre = mean.double()
+            offsets, extent = (centre @ basis).numpy(), width.double().numpy()
         inverse = np.where(extent > 0.0, 1.0 / (extent + EPSILON), 0.0)
         out = np.empty((nodes, count, len(grid)), np.float32)
         threads = _threads(hoods, count)
@@ -100,16 +102,16 @@ class _Fused(torch.autograd.Function):
         if centre is None:
             spread_means(node_ptr, members, on_offsets, on_heights)
         if needs_x:
-            total = on_heights @ basis.T
+            total = torch.from_numpy(on_heights) @ basis.T
             if centre is None:
                 on_scale = -(inverse**2) * np.sum([own[2] for own in pieces], axis=0)
-                spread_scales(features, node_ptr, members, extent, farthest, on_scale, total)
-            on_x = torch.from_numpy(total.astype(np.float32))
+                spread_scales(features.numpy(), node_ptr, members, extent, farthest, on_scale, total.numpy())
+            on_x = total.float()
         if needs_directions:
-            product = features.T @ on_heights
+            product = features.T @ torch.from_numpy(on_heights)
             if centre is not None:
-                product += centre.T @ on_offsets
-            on_directions = torch.from_numpy(product.astype(np.float32))
+                product += centre.T @ torch.from_numpy(on_offsets)
+            on_directions = product.float()
         return on_x, on_directions, on_thresholds, None, None, None, None, None
 
 
