@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from leap.pipeline.cluster import Workforce
     from leap.pipeline.datasets import from_networkx, from_pyg
     from leap.pipeline.export import to_pyg
+    from leap.pipeline.loader import StreamDataset
     from leap.pipeline.neighborhoods import khop
     from leap.pipeline.stages.context import Context
     from leap.pipeline.stages.encode import encode
@@ -24,6 +25,7 @@ _HOMES = {
     "AddNeighborhoods": "leap.pipeline.transform",
     "Context": "leap.pipeline.stages.context",
     "IngestOptions": "leap.pipeline.stages.ingest",
+    "StreamDataset": "leap.pipeline.loader",
     "TrainOptions": "leap.pipeline.training.options",
     "Workforce": "leap.pipeline.cluster",
     "encode": "leap.pipeline.stages.encode",
@@ -41,6 +43,7 @@ __all__ = [
     "AddNeighborhoods",
     "Context",
     "IngestOptions",
+    "StreamDataset",
     "TrainOptions",
     "Workforce",
     "encode",
