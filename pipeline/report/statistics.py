@@ -1,0 +1,133 @@
+"""Statistics of cross-validated results: spread, paired comparisons, correction for many of them, and ranks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["better", "worse", "no difference shown"]
+LEVEL = 0.05
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Return the mean and the standard deviation (ddof 1), which one value alone does not have.
+
+    Examples
+    --------
+    >>> mean_and_spread([1.0, 2.0, 3.0])
+    (2.0, 1.0)
+    """
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return mean, None
+    return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def distance(ours: float, our_spread: float | None, theirs: float, their_spread: float | None) -> float | None:
+    """Return how far our mean lies above theirs, in the larger of the two standard deviations.
+
+    None where neither has a spread to measure with; equal means are 0 apart even then.
+    """
+    spread = max(our_spread or 0.0, their_spread or 0.0)
+    if ours == theirs:
+        return 0.0
+    return (ours - theirs) / spread if spread > 0 else None
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Result of comparing two methods on the same folds.
+
+    Attributes
+    ----------
+    difference : mean of first - second.
+    statistic : corrected t; ±inf if every difference is the same and not zero.
+    p : two-sided.
+    pairs : folds and seeds that both have.
+    """
+
+    difference: float
+    statistic: float
+    p: float
+    pairs: int
+
+
+def corrected_resampled_t_test(differences: Sequence[float], test_to_train: float) -> PairedTest | None:
+    """Compare two methods by their differences over folds and seeds (Nadeau and Bengio, 2003).
+
+    Folds share training data, so their differences are not independent; the variance of the mean is therefore
+    taken as s² (1/n + n_test/n_train) instead of s²/n, with n - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    differences : of the metric, one for each fold of each seed.
+    test_to_train : n_test / n_train of a fold.
+
+    Returns
+    -------
+    None with fewer than two differences: then nothing can be said.
+
+    Examples
+    --------
+    >>> test = corrected_resampled_t_test([1.0, 2.0, 3.0, 2.0, 2.0], 1 / 3)
+    >>> round(test.statistic, 4), round(test.p, 4)
+    (3.873, 0.0179)
+    """
+    if len(differences) < 2:
+        return None
+    mean, spread = mean_and_spread(differences)
+    assert spread is not None
+    pairs = len(differences)
+    # Equal differences still differ by rounding; a spread below that is none.
+    if spread <= 1e-12 * max(abs(value) for value in differences):
+        spread = 0.0
+    if spread == 0:
+        statistic = math.copysign(math.inf, mean) if mean else 0.0
+        return PairedTest(mean, statistic, 0.0 if mean else 1.0, pairs)
+    from scipy.special import stdtr
+
+    statistic = mean / (spread * math.sqrt(1 / pairs + test_to_train))
+    return PairedTest(mean, statistic, float(2 * stdtr(pairs - 1, -abs(statistic))), pairs)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number by Holm's step-down method, in the given order.
+
+    Examples
+    --------
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    corrected = [0.0] * len(p_values)
+    so_far = 0.0
+    for rank, index in enumerate(order):
+        so_far = max(so_far, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = so_far
+    return corrected
+
+
+def verdict(difference: float, corrected_p: float, level: float = LEVEL) -> Verdict:
+    """Say what a corrected comparison shows about the first of two methods; higher is better."""
+    if corrected_p >= level or difference == 0:
+        return "no difference shown"
+    return "better" if difference > 0 else "worse"
+
+
+def ranks(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the rank of each name, 1 for the largest value; ties share the mean of their ranks.
+
+    Examples
+    --------
+    >>> ranks({"a": 0.9, "b": 0.7, "c": 0.7, "d": 0.1})
+    {'a': 1.0, 'b': 2.5, 'c': 2.5, 'd': 4.0}
+    """
+    above = {name: sum(other > value for other in values.values()) for name, value in values.items()}
+    equal = {name: sum(other == value for other in values.values()) for name, value in values.items()}
+    return {name: above[name] + (equal[name] + 1) / 2 for name in values}
+
+
+def average_ranks(tables: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean rank of each name over several rankings of the same names."""
+    each = [ranks(values) for values in tables]
+    return {name: math.fsum(rank[name] for rank in each) / len(each) for name in each[0]} if each else {}
