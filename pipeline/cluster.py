@@ -11,6 +11,9 @@ from leap.store.errors import InvalidInputError, WorkFailedError
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
 CONNECT_SECONDS = 10.0
 
+Arguments = tuple[Any, ...]
+OnFailed = Callable[[Arguments, Exception], None]
+
 
 @dataclass(frozen=True)
 class Workforce:
@@ -36,9 +39,16 @@ class Runner(Protocol):
     workers: int
 
     def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: Callable[[Any], None]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Arguments],
+        on_done: Callable[[Any], None],
+        on_failed: OnFailed | None = None,
     ) -> None:
-        """Call `function(*args)` for each entry, in any order; `on_done` receives each result as it comes."""
+        """Call `function(*args)` for each entry, in any order; `on_done` receives each result as it comes.
+
+        The first failure ends everything, unless `on_failed` is there to receive it.
+        """
 
 
 class InlineRunner:
@@ -47,11 +57,22 @@ class InlineRunner:
     workers = 1
 
     def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: Callable[[Any], None]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Arguments],
+        on_done: Callable[[Any], None],
+        on_failed: OnFailed | None = None,
     ) -> None:
         """Call `function(*args)` for each entry in order."""
         for args in arguments:
-            on_done(function(*args))
+            try:
+                result = function(*args)
+            except Exception as error:
+                if on_failed is None:
+                    raise
+                on_failed(args, error)
+            else:
+                on_done(result)
 
 
 class DaskRunner:
@@ -62,22 +83,41 @@ class DaskRunner:
         self.workers = workers
 
     def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: Callable[[Any], None]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Arguments],
+        on_done: Callable[[Any], None],
+        on_failed: OnFailed | None = None,
     ) -> None:
-        """Submit everything, hand over results as they come, and stop all at the first failure."""
-        from distributed import KilledWorker, as_completed
+        """Submit everything and hand over results as they come; earlier entries are started first."""
+        from distributed import as_completed
 
-        futures = [self._client.submit(function, *args, pure=False) for args in arguments]
+        futures = {self._client.submit(function, *args, pure=False): args for args in arguments}
         try:
-            for future in as_completed(futures, loop=self._client.loop):
-                on_done(future.result())
-        except KilledWorker as error:
-            raise WorkFailedError(
-                f"a task killed its worker several times ({error}); most often memory ran out. Use fewer --workers, "
-                "or ingest with a smaller --partition-mb."
-            ) from error
+            for future in as_completed(list(futures), loop=self._client.loop):
+                args = futures.pop(future)
+                try:
+                    result = _result(future)
+                except Exception as error:
+                    if on_failed is None:
+                        raise
+                    on_failed(args, error)
+                else:
+                    on_done(result)
         finally:
-            self._client.cancel(futures, force=True)
+            self._client.cancel(list(futures), force=True)
+
+
+def _result(future: Any) -> Any:
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise WorkFailedError(
+            f"a task killed its worker several times ({error}); most often memory ran out. Use fewer --workers, "
+            "or ingest with a smaller --partition-mb."
+        ) from error
 
 
 @contextlib.contextmanager

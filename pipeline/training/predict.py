@@ -15,8 +15,9 @@ from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.metrics import Metrics
 from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.prepared import Prepared, prepare
+from leap.pipeline.training.run import GIB
 from leap.pipeline.training.run_folder import RunFolder
-from leap.pipeline.training.stage import GIB, Prepared, prepare
 from leap.store.errors import InvalidInputError
 
 BATCH_SIZE = 16

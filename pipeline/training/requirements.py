@@ -24,12 +24,18 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
     InvalidInputError
         If the dataset has nothing to learn, or cannot have what the options ask for.
     """
-    summary, network = dataset.manifest.summary, options.network
+    summary = dataset.manifest.summary
     if needs_labels and summary["task"] not in TASKS:
         raise InvalidInputError(
             f"{dataset.manifest.dataset!r} has no labels or targets to learn. Give --graph-label or --node-label for "
             "own data, or choose a dataset with labels."
         )
+    return recipes_for(options, is_categorical=summary["categorical"])
+
+
+def recipes_for(options: TrainOptions, *, is_categorical: bool) -> list[Recipe]:
+    """Return the artifacts that batches carry beside a dataset with categorical features, or with measurements."""
+    network = options.network
     kept: dict[str, Any] = {"cap": options.cap, "cap_seed": options.cap_seed}
     transform: dict[str, Any] = kept | {
         "directions": network.directions,
@@ -37,10 +43,10 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
         "radius": network.radius,
     }
     recipes: list[Recipe] = []
-    if uses_cached_transform(network, is_categorical=summary["categorical"]):
+    if uses_cached_transform(network, is_categorical=is_categorical):
         more = {"scale": network.scale, "edge_weight": network.edge_weight}
         recipes += [validated(DectRecipe, hops=hops, **(transform | more)) for hops in network.hops]
-    if needs_neighborhoods(network, is_categorical=summary["categorical"]):
+    if needs_neighborhoods(network, is_categorical=is_categorical):
         recipes += [validated(NeighborhoodsRecipe, hops=hops, **kept) for hops in network.hops]
     stored = {*network.parts, network.leap_on}
     if "rwpe" in stored:

@@ -21,7 +21,7 @@ def without_times(metrics):
     return {
         name: value
         for name, value in json.loads(text, object_hook=_drop_times).items()
-        if name not in ("seconds", "run")
+        if name not in ("seconds", "run", "artifacts")
     }
 
 
