@@ -1,0 +1,194 @@
+"""Sweep files and presets: every grid gives the runs of the paper's table, each once, and mistakes are named."""
+
+import itertools
+
+import pytest
+
+from leap.pipeline.experiments.expand import Selection, expand
+from leap.pipeline.experiments.relevance import flat
+from leap.pipeline.experiments.sweep_file import load, parse, presets
+from leap.pipeline.report.published import find
+from leap.store.errors import InvalidInputError
+
+TU = ("COX2", "BZR", "DHFR", "Letter-high", "Letter-med", "Letter-low", "Fingerprint")
+LETTERS = ("Letter-high", "Letter-med", "Letter-low")
+COUNTS = {
+    "paper-synthetic": 10,
+    "paper-main": 7 * 4 * 5,
+    "paper-projections": 7 * 4 * (2 * 5 + 3),
+    "paper-hops": 3 * 2 * 3,
+    "paper-dimension": 3 * 4 * 4,
+    "paper-ect": 3 * 2 * 5 * 7,
+    "paper-dect": 6 * (2 + 3),
+    "paper-curves": 2 * 5 + 2 * 3,
+    "paper-alchemy": 2 * 5,
+    "paper-hiv": 2 * 6,
+    "paper-time": 3 * 5,
+    "quick": 10,
+}
+
+
+def grid(**values):
+    return parse({"name": "test", "grids": [{"datasets": "letters-low", **values}]}, "test.yaml")
+
+
+def test_there_is_a_preset_for_every_table_and_figure():
+    assert set(presets()) == set(COUNTS)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_presets_expand_into_different_runs_of_the_published_protocol(name):
+    file = load(name)
+    assert file.name == name
+    assert file.description
+    runs = expand(file)
+    assert len(runs) == len(set(runs)) == COUNTS[name]
+    if not name.startswith("paper-"):
+        return
+    for run in runs:
+        options, network = run.options, run.options.network
+        assert (options.seed, options.split_seed, options.folds, options.epochs) == (42, 42, 5, 100)
+        assert options.class_weight == ("none" if run.dataset == "alchemy_full" else "frequency")
+        assert options.lape_drop == ("one" if "lape" in network.parts else "components")
+        counts_edges = network.leap is not None or network.backbone.startswith("dect")
+        assert network.edge_weight == (2.0 if counts_edges else 1.0)
+
+
+def test_the_main_preset_has_the_published_cell_for_each_run():
+    runs = {(r.dataset, r.options.network.backbone, r.options.network.encoding): r for r in expand(load("paper-main"))}
+    assert len(runs) == 140
+    assert sum(run.options.folds for run in runs.values()) == 700
+    for cell in find("main"):
+        network = runs[cell.dataset, cell.backbone, cell.encoding].options.network
+        assert (network.projection if network.leap else None) == cell.projection
+        assert network.dim == 10
+
+
+@pytest.mark.parametrize(("preset", "table"), [("paper-hops", "hops"), ("paper-dimension", "dimension")])
+def test_ablations_have_a_run_for_each_published_number(preset, table):
+    runs = set()
+    for run in expand(load(preset)):
+        network = run.options.network
+        is_leap = network.leap is not None
+        hops = ",".join(map(str, network.hops)) if is_leap else None
+        projection = network.projection if is_leap else None
+        runs.add((run.dataset, network.backbone, network.encoding, projection, hops, network.dim))
+    printed = {(c.dataset, c.backbone, c.encoding, c.projection, c.hops, c.dim) for c in find(table)}
+    assert runs == printed
+
+
+def test_the_transform_is_varied_over_the_whole_square():
+    runs = expand(load("paper-ect"))
+    assert {run.options.network.projection for run in runs} == {"conv1d"}
+    assert {(r.options.network.directions, r.options.network.scale) for r in runs} == set(
+        itertools.product((2, 4, 8, 16, 32), (2, 4, 8, 16, 32, 64, 128))
+    )
+
+
+def test_projections_hold_all_of_main():
+    assert set(expand(load("paper-main"))) <= set(expand(load("paper-projections")))
+
+
+def test_axes_that_do_not_apply_collapse():
+    runs = expand(
+        grid(
+            backbones=["gcn", "nomp", "dect-4k"],
+            encodings=["none", "rwpe", "leap-l"],
+            projections=["linear", "conv1d"],
+            hops=[1, "1+2"],
+            dim=[2, 4],
+            layers=3,
+            lape_drop="one",
+        )
+    )
+    by_kind = {kind: 0 for kind in ("none", "rwpe", "leap-l")}
+    for run in runs:
+        by_kind[run.options.network.encoding] += 1
+    assert by_kind == {"none": 2 + 1, "rwpe": 2 * 2, "leap-l": 2 * 2 * 2 * 2}
+    assert {run.options.network.layers for run in runs if run.options.network.backbone == "nomp"} == {None}
+    assert {run.options.lape_drop for run in runs} == {"components"}
+
+
+def test_a_run_is_the_same_whatever_does_not_matter_to_it():
+    plain = grid(backbones="gcn", encodings="rwpe")
+    busy = grid(backbones="gcn", encodings="rwpe", edge_weight=2.0, scale=8, projection="published-best", cap_seed=3)
+    assert expand(plain) == expand(busy)
+
+
+def test_only_and_exclude_cut_parts_out():
+    values = {"backbones": ["gcn", "gat"], "encodings": ["none", "rwpe", "lape"]}
+    cut = grid(**values, exclude=[{"backbone": "gat", "encodings": ["rwpe", "lape"]}])
+    assert [(r.options.network.backbone, r.options.network.encoding) for r in expand(cut)] == [
+        ("gcn", "none"),
+        ("gcn", "rwpe"),
+        ("gcn", "lape"),
+        ("gat", "none"),
+    ]
+    kept = grid(**values, only=[{"backbone": "gat"}, {"encoding": "lape"}])
+    assert len(expand(kept)) == 4
+
+
+def test_a_part_of_a_preset_can_be_chosen_and_changed():
+    chosen = Selection(datasets=("Letter-high", "DHFR"), encodings=("rwpe",), seeds=(1, 2), epochs=3, folds=2)
+    runs = expand(load("paper-main"), chosen)
+    assert len(runs) == 2 * 4 * 2
+    assert {(r.options.seed, r.options.epochs, r.options.folds) for r in runs} == {(1, 3, 2), (2, 3, 2)}
+    moved = expand(load("quick"), Selection(on=("./mine.json",)))
+    assert {run.dataset for run in moved} == {"./mine.json"}
+    assert len(moved) == 10
+
+
+def test_a_stand_in_takes_the_projection_of_what_it_stands_in_for():
+    runs = expand(load("paper-main"), Selection(on=("letters-high",), backbones=("nomp",), encodings=("leap-l",)))
+    assert [run.options.network.projection for run in runs] == ["conv1d"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"grids": [{"datasets": "a", "backbne": "gcn"}]}, "no field 'backbne'. Did you mean 'backbone'?"),
+        ({"grid": []}, "no field 'grid'. Did you mean 'grids'?"),
+        ({"grids": []}, "has no grids"),
+        ({"grids": [{"backbone": "gcn"}]}, "names no datasets"),
+        ({"grids": [{"datasets": "a", "backbones": "nompp"}]}, "no backbone 'nompp'. Did you mean 'nomp'?"),
+        ({"grids": [{"datasets": "a", "encodings": ["rwpe+lap"]}]}, "no encoding 'lap'. Did you mean 'lape'?"),
+        ({"grids": [{"datasets": "a", "projection": "published"}]}, "Did you mean 'published-best'?"),
+        ({"grids": [{"datasets": "a", "projection": "published-best"}]}, "no cell for 'a'"),
+        ({"grids": [{"datasets": "a", "hops": "two"}]}, "hops in grid 1 of test.yaml is 'two'"),
+        ({"grids": [{"datasets": "a", "seed": []}]}, "empty list"),
+        ({"grids": [{"datasets": "a", "seed": 1, "seeds": 2}]}, "twice"),
+        ({"grids": [{"datasets": "a", "epochs": 0}]}, "epochs is 0"),
+        ({"grids": [{"datasets": "a", "exclude": {"seed": 1}}]}, "Give a list of mappings"),
+        ({"grids": ["gcn"]}, "not a mapping"),
+        ([], "not a mapping"),
+        ({"grids": [{"datasets": "a"}], "reading": {"graph_labl": "y"}}, "Did you mean 'graph_label'?"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(content, message):
+    with pytest.raises(InvalidInputError) as raised:
+        expand(parse(content, "test.yaml"))
+    assert message in str(raised.value)
+
+
+def test_names_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(InvalidInputError, match="Did you mean 'paper-main'"):
+        load("paper-mian")
+    with pytest.raises(InvalidInputError, match="No such file"):
+        load(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("grids: [")
+    with pytest.raises(InvalidInputError, match="is not YAML"):
+        load(tmp_path / "bad.yaml")
+    with pytest.raises(InvalidInputError, match=r"no dataset 'Leter-high'. Did you mean 'Letter-high'\?"):
+        expand(load("paper-main"), Selection(datasets=("Leter-high",)))
+    with pytest.raises(InvalidInputError, match="no run of the sweep fits"):
+        expand(load("paper-dect"), Selection(backbones=("gcn",), encodings=("none",)))
+
+
+def test_a_file_of_ones_own_is_read(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("grids:\n  - datasets: [./a.json, b]\n    hops: [1, 2, 1+2]\n    lr: 1e-2\n")
+    file = load(path)
+    assert file.name == "mine"
+    runs = expand(file)
+    assert [run.options.network.hops for run in runs[:3]] == [(1,), (2,), (1, 2)]
+    assert flat(runs[0].options)["lr"] == 0.01
