@@ -12,9 +12,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops
 
+from leap.models.messages import gather, gcn_weights, sum_weights
 from leap.store.errors import InvalidInputError
 
 
@@ -48,6 +48,7 @@ class GraphBatch:
 
 
 Widen = Callable[[int, Tensor], Tensor]
+Run = Callable[[nn.Module, Tensor], Tensor]
 
 
 class Backbone(nn.Module, ABC):
@@ -81,32 +82,38 @@ class LayeredBackbone(Backbone):
         """Return one layer."""
 
     @abstractmethod
-    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
-        """Return what every layer takes beside the states, computed once."""
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        """Return a function that applies a layer to states; what all layers need from the edges is computed once."""
 
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         """Map (N, in_channels) to (N, out_channels)."""
-        edges = self.edges(x, graphs)
+        run = self.along(x, graphs)
         for number, layer in enumerate(self.layers):
             if number:
                 x = x.relu()
                 x = x if widen is None else torch.cat([x, widen(number, x)], dim=1)
-            x = layer(x, *edges)
+            x = run(layer, x)
         return x
 
 
 class GcnBackbone(LayeredBackbone):
-    """Graph convolutions."""
+    """Graph convolutions. The parameters are those of PyG's layer, the sums over neighbours are `gather`."""
 
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
         """Return one layer."""
-        layer: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
+        layer: nn.Module = GCNConv(in_channels, out_channels)
         return layer
 
-    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
-        """Return edges with self-loops and their weights."""
-        pair: tuple[Tensor, Tensor] = gcn_norm(graphs.edge_index, None, len(x), add_self_loops=True, dtype=x.dtype)
-        return pair
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        """Mix the mapped states of neighbours by degree."""
+        weights = gcn_weights(graphs.edge_index, len(x))
+
+        def run(layer: nn.Module, states: Tensor) -> Tensor:
+            assert isinstance(layer, GCNConv)
+            mixed: Tensor = gather(layer.lin(states), graphs.edge_index, weights) + layer.bias
+            return mixed
+
+        return run
 
 
 class GatBackbone(LayeredBackbone):
@@ -117,22 +124,30 @@ class GatBackbone(LayeredBackbone):
         layer: nn.Module = GATConv(in_channels, out_channels, heads=1, add_self_loops=False)
         return layer
 
-    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
-        """Return edges with self-loops."""
-        return (add_self_loops(graphs.edge_index, num_nodes=len(x))[0],)
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        """Attend to neighbours and the node itself."""
+        edges = add_self_loops(graphs.edge_index, num_nodes=len(x))[0]
+        return lambda layer, states: layer(states, edges)
 
 
 class GinBackbone(LayeredBackbone):
-    """Sums over neighbours, each followed by one linear map."""
+    """Sums over neighbours and the node itself, each followed by one linear map, as PyG's layer has it."""
 
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
         """Return one layer."""
         layer: nn.Module = GINConv(nn.Linear(in_channels, out_channels))
         return layer
 
-    def edges(self, x: Tensor, graphs: GraphBatch) -> tuple[Tensor, ...]:
-        """Return the edges as they are."""
-        return (graphs.edge_index,)
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        """Map the sum of the states."""
+        weights = sum_weights(graphs.edge_index, len(x))
+
+        def run(layer: nn.Module, states: Tensor) -> Tensor:
+            assert isinstance(layer, GINConv)
+            mapped: Tensor = layer.nn(gather(states, graphs.edge_index, weights))
+            return mapped
+
+        return run
 
 
 class NompBackbone(Backbone):

@@ -61,6 +61,7 @@ def _train(x: NDArray[np.float32], hoods: KhopArrays) -> None:
     import torch
 
     from leap.models import dect
+    from leap.models.messages import gather, sum_weights
     from leap.store import Neighborhoods
 
     neighborhoods = Neighborhoods(*hoods, hops=2)
@@ -68,6 +69,8 @@ def _train(x: NDArray[np.float32], hoods: KhopArrays) -> None:
     features, even = torch.from_numpy(x).requires_grad_(), torch.from_numpy(threshold_grid(4, 1.1)).float()
     for thresholds in (even, even**3):
         dect(features, neighborhoods, directions, thresholds.requires_grad_(), 128.0).sum().backward()
+    edges = torch.from_numpy(_cycle(0, len(x)))
+    gather(features, edges, sum_weights(edges, len(x))).sum().backward()
 
 
 if __name__ == "__main__":
