@@ -54,7 +54,7 @@ class _Gather(torch.autograd.Function):
         return _run(x, edge_index[0], edge_index[1], edges, own)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         edge_index, edges, own = ctx.known
         return _run(gradients[0], edge_index[1], edge_index[0], edges, own), None, None, None
