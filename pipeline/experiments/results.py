@@ -1,0 +1,218 @@
+"""The table of runs, results.parquet: a row for each fold of each finished run, derived from the run folders.
+
+The folders are what counts. The table follows them: whatever it lacks, holds too much or holds in an older version is
+put right when it is read.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leap.pipeline.experiments.relevance import Kind, matters
+from leap.pipeline.experiments.stand_ins import STAND_INS
+from leap.pipeline.training.run_folder import METRICS, RunFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RESULTS = "results.parquet"
+VERSIONS_OF_RUNS = b"leap.runs"  # run -> time and size of the metrics.json that its rows are from
+LOCK_SECONDS = 60.0
+
+JUDGED = ("accuracy", "auroc", "average_precision", "r2", "mae", "mse", "loss")
+TEXT = ["run", "fingerprint", "dataset", "stand_in_for", "task", "backbone", "encoding", "projection", "hops"]
+NETWORK = {
+    "dim": "int32",
+    "directions": "int32",
+    "thresholds": "int32",
+    "scale": "float64",
+    "radius": "float64",
+    "edge_weight": "float64",
+    "learn_thresholds": "bool",
+    "leap_on": "string",
+    "leap_every_layer": "bool",
+    "hidden": "int32",
+    "layers": "int32",
+    "pooling": "string",
+}
+PROTOCOL = {
+    "seed": "int64",
+    "split_seed": "int64",
+    "folds": "int32",
+    "epochs_at_most": "int32",
+    "batch_size": "int32",
+    "lr": "float64",
+    "class_weight": "string",
+    "select": "string",
+    "lape_drop": "string",
+    "lect_complex": "string",
+    "cap": "int32",
+    "cap_seed": "int64",
+}
+COLUMNS: dict[str, str] = {
+    **dict.fromkeys(TEXT, "string"),
+    **NETWORK,
+    **PROTOCOL,
+    "fold": "int32",
+    **{f"{part}_{name}": "float64" for part in ("test", "val") for name in JUDGED},
+    "epochs": "int32",
+    "best_epoch": "int32",
+    "seconds": "float64",
+    "seconds_an_epoch": "float64",
+    "train_size": "int64",
+    "val_size": "int64",
+    "test_size": "int64",
+    "parameters": "int64",
+    "parameters_backbone": "int64",
+    "preprocessing_seconds": "float64",
+    "preprocessing_bytes": "int64",
+    "cache_hits": "int32",
+    "cache_misses": "int32",
+    "keys": "string",
+    "versions": "string",
+}
+
+
+def results_table(root: Path | str) -> "pa.Table":
+    """Return the rows of all finished runs under a folder, by run and fold; the table on disk is put right first."""
+    return _update(Path(root), None)
+
+
+def append(root: Path | str, folders: Iterable[RunFolder]) -> None:
+    """Put the rows of runs that have just finished into the table."""
+    _update(Path(root), [folder.name for folder in folders])
+
+
+def _update(root: Path, names: "list[str] | None") -> "pa.Table":
+    """Bring the rows of some runs up to date, or of all."""
+    import pyarrow as pa
+    from filelock import FileLock
+
+    if not root.is_dir():
+        return _schema().empty_table()
+    try:
+        with FileLock(root / f".{RESULTS}.lock", timeout=LOCK_SECONDS):
+            table, changed = _current(root, names)
+            if changed:
+                _write(root, table)
+    except (PermissionError, pa.ArrowIOError):  # somebody else's results can be read all the same
+        table, _ = _current(root, names)
+    return table.replace_schema_metadata(None)
+
+
+def _current(root: Path, names: "list[str] | None") -> "tuple[pa.Table, bool]":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table, known = _read(root)
+    there = {path.parent.name: _version(path) for path in root.glob(f"*/{METRICS}")}
+    looked_at = known.keys() | there.keys() if names is None else set(names)
+    stale = {name for name in looked_at if known.get(name) != there.get(name)}
+    if not stale:
+        return table, False
+    rows = [row for name in sorted(stale & there.keys()) for row in rows_of(RunFolder(root / name))]
+    kept = table.filter(pc.invert(pc.is_in(table["run"], pa.array(sorted(stale), pa.string()))))
+    joined = pa.concat_tables([kept, pa.Table.from_pylist(rows, _schema())])
+    versions = {name: version for name, version in known.items() if name not in stale}
+    versions |= {name: there[name] for name in stale & there.keys()}
+    ordered = joined.sort_by([("run", "ascending"), ("fold", "ascending")])
+    return ordered.replace_schema_metadata({VERSIONS_OF_RUNS: json.dumps(versions, sort_keys=True)}), True
+
+
+def _read(root: Path) -> "tuple[pa.Table, dict[str, str]]":
+    """Return the table on disk and the versions of its runs; an empty one if it is missing, damaged or of old."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(root / RESULTS)
+        versions = json.loads((table.schema.metadata or {})[VERSIONS_OF_RUNS])
+        if table.schema.remove_metadata() == _schema() and isinstance(versions, dict):
+            return table, versions
+    except (OSError, KeyError, ValueError, pa.ArrowException):
+        pass
+    return _schema().empty_table(), {}
+
+
+def _write(root: Path, table: "pa.Table") -> None:
+    import pyarrow.parquet as pq
+
+    partial = root / f".{RESULTS}.partial"
+    pq.write_table(table, partial, compression="zstd")
+    os.replace(partial, root / RESULTS)
+
+
+def _version(path: Path) -> str:
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    return f"{status.st_mtime_ns} {status.st_size}"
+
+
+def _schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+    }
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+
+
+def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """Return the rows of a finished run; none while it is not."""
+    metrics = folder.metrics()
+    if metrics is None or "folds" not in metrics:
+        return []
+    shared = _shared(folder, metrics)
+    return [shared | _of_fold(fold) for fold in metrics["folds"]]
+
+
+def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
+    values = {**metrics["options"].get("network", {}), **metrics["options"]}
+    kind = Kind.of(values)
+    options = {name: values.get(name) for name in (*NETWORK, *PROTOCOL) if name in values and matters(name, kind)}
+    artifacts = metrics.get("artifacts")
+    extra = [entry for entry in artifacts or [] if entry["kind"] != "dataset"]
+    hits = sum(bool(entry["cached"]) for entry in artifacts or [])
+    return {
+        "run": folder.name,
+        "fingerprint": metrics.get("fingerprint"),
+        "dataset": metrics["dataset"],
+        "stand_in_for": STAND_INS.get(metrics["dataset"]),
+        "task": metrics.get("task") or _task(folder),
+        "backbone": values.get("backbone"),
+        "encoding": values.get("encoding"),
+        "projection": values.get("projection") if kind.has_leap else None,
+        "hops": ",".join(map(str, values.get("hops", ()))) if kind.has_neighborhoods else None,
+        **options,
+        "epochs_at_most": values.get("epochs"),
+        "parameters": metrics.get("parameters", {}).get("total"),
+        "parameters_backbone": metrics.get("parameters", {}).get("backbone"),
+        "preprocessing_seconds": None if artifacts is None else float(sum(entry["seconds"] for entry in extra)),
+        "preprocessing_bytes": None if artifacts is None else sum(entry["bytes"] for entry in extra),
+        "cache_hits": None if artifacts is None else hits,
+        "cache_misses": None if artifacts is None else len(artifacts) - hits,
+        "keys": json.dumps(metrics.get("keys", [])),
+        "versions": json.dumps(metrics.get("versions", {}), sort_keys=True),
+    }
+
+
+def _of_fold(fold: dict[str, Any]) -> dict[str, Any]:
+    judged = {f"{part}_{name}": fold[part].get(name) for part in ("test", "val") for name in JUDGED}
+    sizes = {f"{part}_size": fold.get("sizes", {}).get(part) for part in ("train", "val", "test")}
+    plain = {name: fold.get(name) for name in ("fold", "epochs", "best_epoch", "seconds", "seconds_an_epoch")}
+    return judged | sizes | plain
+
+
+def _task(folder: RunFolder) -> str | None:
+    """Task of a run whose metrics do not say."""
+    facts = (folder.config() or {}).get("facts") or {}
+    task = facts.get("task")
+    return None if task is None else str(task)
