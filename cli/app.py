@@ -2,7 +2,7 @@
 
 import typer
 
-from leap.cli import bench, datasets, encode, extract, ingest, predict, store, train
+from leap.cli import bench, datasets, encode, extract, ingest, predict, report, store, sweep, train
 from leap.cli.settings import root, with_settings
 from leap.cli.stage_options import with_reading
 
@@ -21,6 +21,8 @@ app.command("extract", rich_help_panel=STAGES)(with_settings(with_reading(extrac
 app.command("encode", rich_help_panel=STAGES)(with_settings(with_reading(encode.encode)))
 app.command("train", rich_help_panel=STAGES)(with_settings(with_reading(train.train)))
 app.command("predict", rich_help_panel=STAGES)(with_settings(with_reading(predict.predict)))
+app.command("sweep", rich_help_panel=STAGES)(with_settings(sweep.sweep))
+app.command("report", rich_help_panel=STAGES)(with_settings(report.report))
 app.command("datasets", rich_help_panel="Looking around")(with_settings(datasets.datasets))
 app.command("bench", rich_help_panel="Looking around")(with_settings(bench.bench))
 app.add_typer(store.app, name="store", rich_help_panel="Looking around")

@@ -1,0 +1,1 @@
+"""Pictures of a report: numbers in, a matplotlib figure out."""

@@ -1,0 +1,47 @@
+"""The synthetic triads: three points, told apart by how many edges join them."""
+
+from leap.pipeline.report.names import (
+    SYNTHETIC,
+    backbone_label,
+    backbone_order,
+    encoding_label,
+    encoding_order,
+    metric_of,
+)
+from leap.pipeline.report.published import lookup
+from leap.pipeline.report.runs import Cell
+from leap.pipeline.report.section import Results, Section
+from leap.pipeline.report.selection import best_by
+from leap.pipeline.report.table import Table, marked, value_of
+
+
+def synthetic(results: Results) -> Section | None:
+    """Return the table of triads."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in results.usual:
+        if cell.first.dataset == SYNTHETIC:
+            groups.setdefault((cell.first.backbone, cell.first.encoding), []).append(cell)
+    if not groups:
+        return None
+    encodings = sorted({key[1] for key in groups}, key=encoding_order)
+    rows = []
+    for backbone in sorted({key[0] for key in groups}, key=backbone_order):
+        values = []
+        for encoding in encodings:
+            cell = best_by(groups.get((backbone, encoding), []), "test")
+            printed = lookup("synthetic", dataset=SYNTHETIC, backbone=backbone, encoding=encoding)
+            values.append(value_of(cell, metric_of(cell.first), printed) if cell else None)
+        rows.append((backbone_label(backbone), *marked(values)))
+    caption = (
+        "Three points with zero to three edges, to be told apart by the number of edges. Accuracy in percent; best, "
+        "second and worst encoding of each backbone are marked, published values below ours."
+    )
+    table = Table(
+        "synthetic",
+        "Triads",
+        caption,
+        ("backbone",),
+        tuple(encoding_label(encoding) for encoding in encodings),
+        (tuple(rows),),
+    )
+    return Section("synthetic", "Synthetic triads", tables=(table,))
