@@ -17,10 +17,17 @@ def bench(
     settings: Settings,
     part: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PART", help="khop, extract, lape, stream or large (default: the first three)."),
+        typer.Argument(
+            metavar="PART",
+            help="khop, extract, lape, leap, dect, epoch, stream or large (default: all but the last two).",
+        ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option(metavar="N", help="Take the median of N calls of our own code; slow peers run once.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="Take the median of N calls of our own code, or of N turns with a peer; slow peers run once.",
+        ),
     ] = 7,
     nodes: Annotated[
         int, typer.Option(metavar="N", help="Nodes of the generated graph.", rich_help_panel=LARGE)
@@ -29,7 +36,11 @@ def bench(
         int, typer.Option(metavar="N", help="Edges of the generated graph.", rich_help_panel=LARGE)
     ] = 10_000_000,
 ) -> None:
-    """Measure kernels and stages against what one writes with PyG alone; ratios within one run.
+    """Measure kernels, stages, models and training against what one writes with PyG alone; ratios within one run.
+
+    khop, extract and lape: neighbourhoods, their stage and LaPE on one graph. leap: the encoder, forward and backward.
+    dect: its transform, against torch operations. epoch: training, also against a ready transform and against RWPE;
+    a target below 1 says how much slower it may be. stream: training from a store ten times the memory.
 
     The part 'large' ingests and extracts a generated graph instead, and reports time and memory of every process;
     it uses --workers (2 by default). Nothing is kept: stores are temporary.
@@ -95,7 +106,7 @@ def _time(seconds: float) -> str:
 
 
 def _ratio(ratio: float) -> str:
-    return f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+    return f"{ratio:,.0f}×" if ratio >= 10 else f"{ratio:.1f}×" if ratio >= 2 else f"{ratio:.2f}×"
 
 
 def _verdict(entry: Any) -> str:
