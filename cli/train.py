@@ -142,11 +142,14 @@ def train(
         typer.Option(
             "--run",
             metavar="DIR",
-            help="Folder of the run (default: runs/NAME).",
+            help="Folder of the run (default: one in --runs).",
             show_default=False,
             rich_help_panel=RUN,
         ),
     ] = None,
+    runs: Annotated[
+        Path, typer.Option("--runs", metavar="DIR", help="Folder of all runs.", rich_help_panel=RUN)
+    ] = Path("runs"),
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -238,6 +241,7 @@ def train(
             options,
             settings.context(),
             run=run,
+            runs=runs,
             resume=resume,
             force=force,
             ingest_options=reading,
@@ -291,13 +295,14 @@ def _show_result(result: "TrainResult") -> None:
         shown.add_row(
             str(fold["fold"]), *values, str(fold["best_epoch"]), str(fold["epochs"]), human_seconds(fold["seconds"])
         )
-    summary = [_mean(name, metrics["test"][name]) for name in names]
+    summary = [show_mean(name, metrics["test"][name]) for name in names]
     shown.add_row("[bold]mean ± std[/]", *(f"[bold]{text}[/]" for text in summary), "", "", "")
     console.print(shown)
     console.print(f"[dim]{escape(str(result.path))}: config.yaml, metrics.json, curves, predictions, checkpoints[/]")
 
 
-def _mean(name: str, entry: dict[str, Any]) -> str:
+def show_mean(name: str, entry: dict[str, Any]) -> str:
+    """Return mean and standard deviation of a metric as people read them."""
     if entry["std"] is None:
         return show_metric(name, entry["mean"])
     factor, unit, digits = SHOWN[name][1:]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leap.pipeline.cluster import Workforce
     from leap.pipeline.datasets import from_networkx, from_pyg
+    from leap.pipeline.experiments.sweep import sweep
     from leap.pipeline.export import to_pyg
     from leap.pipeline.loader import StreamDataset
     from leap.pipeline.neighborhoods import khop
@@ -35,6 +36,7 @@ _HOMES = {
     "ingest": "leap.pipeline.stages.ingest",
     "khop": "leap.pipeline.neighborhoods",
     "predict": "leap.pipeline.training.predict",
+    "sweep": "leap.pipeline.experiments.sweep",
     "to_pyg": "leap.pipeline.export",
     "train": "leap.pipeline.training.stage",
 }
@@ -53,6 +55,7 @@ __all__ = [
     "ingest",
     "khop",
     "predict",
+    "sweep",
     "to_pyg",
     "train",
 ]

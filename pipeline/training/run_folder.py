@@ -101,12 +101,21 @@ class RunFolder:
 
 def find_finished(folder: RunFolder, fingerprint: str) -> tuple[RunFolder, dict[str, Any]] | None:
     """Return a finished run with this fingerprint: this one, or another beside it."""
-    beside = sorted(path.parent for path in folder.path.parent.glob(f"*/{METRICS}"))
-    for candidate in [folder, *map(RunFolder, beside)]:
-        metrics = candidate.metrics()
-        if metrics is not None and metrics.get("fingerprint") == fingerprint:
-            return candidate, metrics
+    metrics = folder.metrics()
+    if metrics is not None and metrics.get("fingerprint") == fingerprint:
+        return folder, metrics
+    for beside, metrics in finished_runs(folder.path.parent):
+        if metrics.get("fingerprint") == fingerprint:
+            return beside, metrics
     return None
+
+
+def finished_runs(root: Path) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
+    """Yield every finished run among all runs, with its results, by name."""
+    for path in sorted(root.glob(f"*/{METRICS}")):
+        metrics = read_json(path)
+        if metrics is not None:
+            yield RunFolder(path.parent), metrics
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

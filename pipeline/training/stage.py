@@ -131,10 +131,15 @@ def run_folder(
     if given is not None:
         checked_name(Path(given).name, "run")
         return RunFolder(Path(given))
-    network = prepared.options.network
+    return RunFolder(Path(runs) / run_name(dataset, prepared.options, prepared.fingerprint))
+
+
+def run_name(dataset: str, options: TrainOptions, fingerprint: str) -> str:
+    """Return a name for a run that tells what it is and is no other's."""
+    network = options.network
     words = [re.sub(r"[^A-Za-z0-9._+-]+", "-", Path(dataset).name).strip("-.") or "own", network.backbone]
     words += [network.encoding] + ([network.projection] if network.leap else [])
-    return RunFolder(Path(runs) / ("-".join(words)[:80] + f"-{prepared.fingerprint[:10]}"))
+    return "-".join(words)[:80] + f"-{fingerprint[:10]}"
 
 
 def _work(run: Run, context: Context, on_epoch: Callable[[EpochEvent], None] | None) -> None:

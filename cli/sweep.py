@@ -1,0 +1,265 @@
+"""`leap sweep`: many runs from one file, such as those behind a table of the paper."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from leap.cli.output import console, errors, human_seconds, plural, print_json, table
+from leap.cli.settings import Settings
+from leap.cli.stage_options import BudgetGb
+from leap.cli.train import show_mean
+
+if TYPE_CHECKING:
+    from leap.pipeline.experiments.plan import SweepPlan
+    from leap.pipeline.experiments.sweep import Outcome, SweepResult
+
+PART = "A part of it, or otherwise"
+WORK = "The work"
+INTERRUPTED = 130
+ALWAYS_SHOWN = ("dataset", "backbone", "encoding")
+METRIC_OF_TASK = {"graph-regression": "r2"}
+
+
+def sweep(
+    settings: Settings,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PRESET|FILE.yaml",
+            help="Name of a preset ([bold]--list[/] shows all), or a YAML file of your own.",
+            show_default=False,
+        ),
+    ] = None,
+    show_list: Annotated[
+        bool, typer.Option("--list", metavar=" ", help="List the presets and how many runs each has.")
+    ] = False,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan",
+            metavar=" ",
+            help="Show how many runs there are, how many are done, what must be made and the time to expect.",
+        ),
+    ] = False,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset", "--datasets", metavar="NAME", help="Only runs on this one; repeatable.", rich_help_panel=PART
+        ),
+    ] = None,
+    backbone: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backbone", "-b", metavar="NAME", help="Only runs with this one; repeatable.", rich_help_panel=PART
+        ),
+    ] = None,
+    encoding: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--encoding", "-e", metavar="NAME", help="Only runs with this one; repeatable.", rich_help_panel=PART
+        ),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on",
+            metavar="DATASET",
+            help="Instead of the file's datasets: a name, or the path of your own data; repeatable.",
+            rich_help_panel=PART,
+        ),
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(metavar="SEED", help="Instead of the file's seeds; repeatable.", rich_help_panel=PART),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Instead of the file's.", show_default=False, rich_help_panel=PART),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Instead of the file's.", show_default=False, rich_help_panel=PART),
+    ] = None,
+    runs: Annotated[
+        Path,
+        typer.Option("--runs", metavar="DIR", help="Folder of all runs and of results.parquet.", rich_help_panel=WORK),
+    ] = Path("runs"),
+    memory_gb: Annotated[
+        float, typer.Option(metavar="GIB", help="Memory for the data of a fold.", rich_help_panel=WORK)
+    ] = 2.0,
+    checkpoint_steps: Annotated[
+        int,
+        typer.Option(metavar="N", help="Checkpoint every N steps, and after every epoch.", rich_help_panel=WORK, min=1),
+    ] = 500,
+    budget_gb: BudgetGb = 4.0,
+) -> None:
+    r"""Do all runs of a sweep: a preset for a table or figure of the paper, or a file of your own.
+
+    What is missing in the store is made once, then all folds are trained in parallel.
+
+    Stop it whenever you like: the same command goes on where it was. A run that fails does not stop the others.
+
+    A file has grids, and a grid has values for 'datasets' and any option of leap train:
+
+    [dim]grids:
+      - datasets: \[letters-high, ./mine.json]
+        backbones: \[gcn, nomp]
+        encodings: \[none, rwpe, leap-l][/]
+
+    [dim]leap sweep quick[/]
+    [dim]leap sweep paper-main --dataset Letter-high --dataset DHFR --plan[/]
+    [dim]leap sweep quick --on ./mine.json[/]
+    """
+    if show_list or source in (None, "list"):
+        _list(settings)
+        return
+    from leap.pipeline.experiments.expand import Selection
+
+    selection = Selection(
+        tuple(dataset or ()),
+        tuple(backbone or ()),
+        tuple(encoding or ()),
+        tuple(on or ()),
+        tuple(seed or ()),
+        epochs,
+        folds,
+    )
+    if plan:
+        from leap.pipeline.experiments.plan import plan_sweep
+
+        planned = plan_sweep(str(source), settings.context(), selection=selection, runs=runs)
+        print_json(planned.as_json()) if settings.json else _show_plan(planned)
+        return
+    from leap.cli.sweep_progress import sweep_bar
+    from leap.pipeline import sweep as work
+
+    try:
+        with sweep_bar(quiet=bool(settings.quiet)) as on_event:
+            result = work(
+                str(source),
+                settings.context(),
+                selection=selection,
+                runs=runs,
+                budget_gb=budget_gb,
+                memory_gb=memory_gb,
+                checkpoint_steps=checkpoint_steps,
+                on_event=on_event,
+            )
+    except KeyboardInterrupt:
+        errors.print("Stopped. The same command goes on from here.")
+        raise typer.Exit(INTERRUPTED) from None
+    if settings.json:
+        print_json(result.as_json())
+    elif not settings.quiet:
+        _show_result(result)
+    if result.failed:
+        if settings.json or settings.quiet:
+            _show_failures(result)
+        raise typer.Exit(1)
+
+
+def _list(settings: Settings) -> None:
+    from leap.pipeline.experiments.expand import expand
+    from leap.pipeline.experiments.sweep_file import load, presets
+
+    entries: list[dict[str, Any]] = []
+    for name in presets():
+        file = load(name)
+        expanded = expand(file)
+        number = sum(run.options.folds for run in expanded)
+        entries.append({"name": name, "runs": len(expanded), "folds": number, "description": file.description})
+    if settings.json:
+        print_json({"presets": entries})
+        return
+    shown = table("preset", "runs", "folds", "what", right=("runs", "folds"), fold=("what",))
+    for entry in entries:
+        shown.add_row(entry["name"], f"{entry['runs']:,}", f"{entry['folds']:,}", escape(entry["description"]))
+    console.print(shown)
+
+
+def _show_plan(plan: "SweepPlan") -> None:
+    facts = plan.as_json()
+    console.print(f"[bold]{escape(plan.file.name)}[/]: {escape(plan.file.description)}")
+    right = ("runs", "done", "folds", "done ", "to make", "time")
+    shown = table("dataset", *right, right=right)
+    for entry in plan.datasets:
+        shown.add_row(
+            escape(entry.dataset),
+            f"{len(entry.runs):,}",
+            f"{entry.runs_done:,}",
+            f"{entry.folds:,}",
+            f"{entry.folds_done:,}",
+            f"{len(entry.artifacts):,}",
+            _about(entry.seconds, plan.workers),
+        )
+    if len(plan.datasets) > 1:
+        counts = (facts[name] for name in ("runs", "runs_done", "folds", "folds_done", "artifacts"))
+        shown.add_row("[bold]all[/]", *(f"[bold]{count:,}[/]" for count in counts), _about(plan.seconds, 1))
+    console.print(shown)
+    for entry in plan.datasets:
+        if entry.problem is not None:
+            errors.print(f"[yellow]{escape(entry.problem)}[/]")
+    measured = sum(run.is_measured for entry in plan.datasets for run in entry.runs if not run.is_done)
+    origin = (
+        "the time is a guess from the sizes of the datasets"
+        if not measured
+        else f"the time of {plural(measured, 'run')} is from earlier ones"
+    )
+    console.print(f"[dim]with {plural(plan.workers, 'worker')}; {origin}. Nothing is trained.[/]")
+
+
+def _about(seconds: float | None, workers: int) -> str:
+    return "unknown" if seconds is None else human_seconds(seconds / max(1, workers)) if seconds else "–"
+
+
+def _show_result(result: "SweepResult") -> None:
+    done = [outcome for outcome in result.outcomes if outcome.metrics is not None]
+    if done:
+        varying = _varying(done)
+        shown = table(*varying, "result", "", right=("result",))
+        for outcome in done:
+            values = outcome.spec.values()
+            state = "[green]cached[/]" if outcome.state == "cached" else "[yellow]trained[/]"
+            shown.add_row(*(_cell(values.get(name)) for name in varying), _score(outcome), state)
+        console.print(shown)
+    _show_failures(result)
+    facts = result.as_json()
+    console.print(
+        f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed; mean ± std over "
+        f"the folds' test parts, all in {escape(facts['results'])}[/]"
+    )
+
+
+def _varying(outcomes: "list[Outcome]") -> list[str]:
+    """Names of the options in which runs differ, with those that always tell what a run is."""
+    rows = [outcome.spec.values() for outcome in outcomes]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if name in ALWAYS_SHOWN or len({str(r[name]) for r in rows if name in r}) > 1]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "+".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else escape(str(value))
+
+
+def _score(outcome: "Outcome") -> str:
+    metrics = outcome.metrics
+    assert metrics is not None
+    by_task = METRIC_OF_TASK.get(str(metrics.get("task")), "accuracy")
+    name = "auroc" if outcome.spec.options.selection(str(metrics["dataset"])) == "auroc" else by_task
+    return show_mean(name, metrics["test"][name])
+
+
+def _show_failures(result: "SweepResult") -> None:
+    for outcome in result.failed:
+        errors.print(
+            f"[bold red]Failed:[/] {escape(outcome.spec.label)}: {escape(outcome.error or '')}",
+            soft_wrap=not errors.is_terminal,
+        )
+    if result.failed:
+        errors.print(f"{plural(len(result.failed), 'run')} failed. The same command tries again.")

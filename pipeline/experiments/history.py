@@ -1,0 +1,40 @@
+"""Runs that are finished already, by fingerprint and by what was asked for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.run_folder import RunFolder, finished_runs
+
+Finished = tuple[RunFolder, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class History:
+    """The finished runs under a folder, as they were when it was read."""
+
+    by_fingerprint: dict[str, Finished] = field(default_factory=dict)
+    by_request: dict[tuple[str, TrainOptions], Finished] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, root: Path) -> "History":
+        """Look through all run folders."""
+        history = cls()
+        for folder, metrics in finished_runs(root):
+            try:
+                request = (str(metrics["dataset"]), TrainOptions.model_validate(metrics["options"]))
+            except (KeyError, ValidationError):
+                continue  # of another version, or nothing of ours
+            history.by_fingerprint[str(metrics.get("fingerprint"))] = (folder, metrics)
+            history.by_request[request] = (folder, metrics)
+        return history
+
+    def folds(self) -> Iterator[tuple[str, TrainOptions, dict[str, Any]]]:
+        """Yield dataset, options and result of every fold."""
+        for (dataset, options), (_, metrics) in self.by_request.items():
+            for fold in metrics.get("folds", ()):
+                yield dataset, options, fold

@@ -1,0 +1,259 @@
+"""The sweep: artifacts that are missing, then the folds of all runs on one workforce, then the results of each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from leap.pipeline.cluster import employ
+from leap.pipeline.experiments.cost import Costs
+from leap.pipeline.experiments.expand import RunSpec, Selection, expand
+from leap.pipeline.experiments.history import Finished, History
+from leap.pipeline.experiments.materials import Materials
+from leap.pipeline.experiments.progress import SweepEvent, SweepWatch
+from leap.pipeline.experiments.results import RESULTS, append, results_table
+from leap.pipeline.experiments.sweep_file import SweepFile, load
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
+from leap.pipeline.training.run import Run, open_run
+from leap.pipeline.training.stage import DEFAULT_RUNS, run_folder
+from leap.store import LeapError
+
+if TYPE_CHECKING:
+    from leap.pipeline.training.fold import FoldJob
+
+State = Literal["cached", "trained", "failed"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of a sweep ended.
+
+    Attributes
+    ----------
+    state : "cached" if its results were there before.
+    metrics : content of metrics.json; None if it failed.
+    error : what went wrong, in one paragraph.
+    """
+
+    spec: RunSpec
+    state: State
+    path: Path | None = None
+    metrics: dict[str, Any] | None = None
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            **self.spec.values(),
+            "state": self.state,
+            "path": None if self.path is None else str(self.path),
+            "test": None if self.metrics is None else self.metrics["test"],
+            "val": None if self.metrics is None else self.metrics["val"],
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A sweep that is over; `outcomes` are in the order of its runs."""
+
+    file: SweepFile
+    runs: Path
+    outcomes: list[Outcome]
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Runs without results."""
+        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values, the object that `--json` prints."""
+        states = [outcome.state for outcome in self.outcomes]
+        return {
+            "stage": "sweep",
+            "name": self.file.name,
+            "results": str(self.runs / RESULTS),
+            **{state: states.count(state) for state in ("trained", "cached", "failed")},
+            "runs": [outcome.as_json() for outcome in self.outcomes],
+        }
+
+
+def sweep(
+    source: "str | Path | SweepFile",
+    context: Context | None = None,
+    *,
+    selection: Selection | None = None,
+    runs: Path | str = DEFAULT_RUNS,
+    budget_gb: float = DEFAULT_BUDGET_GB,
+    memory_gb: float = 2.0,
+    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    on_event: Callable[[SweepEvent], None] | None = None,
+) -> SweepResult:
+    """Do all runs of a sweep that are not done yet.
+
+    It may be stopped at any moment and called again: finished runs and folds are kept, and folds under way go on from
+    their last checkpoint, to the same results. A run that fails does not stop the others; the next call tries again.
+
+    Parameters
+    ----------
+    source : name of a preset, path of a YAML file, or a sweep file that was read.
+    selection : a part of it, and what is done otherwise.
+    runs : folder of all runs; results.parquet in it holds the results.
+    budget_gb, memory_gb, checkpoint_steps : as for `train`.
+    on_event : told how far the sweep is, from another thread.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.pipeline import Context, Workforce, sweep
+    >>> from leap.pipeline.experiments.expand import Selection
+    >>> from leap.store import Store
+    >>> folder = tempfile.mkdtemp()
+    >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
+    >>> part = Selection(encodings=("none", "rwpe"), backbones=("gcn",), epochs=1, folds=2)
+    >>> result = sweep("quick", context, selection=part, runs=f"{folder}/runs")
+    >>> [outcome.state for outcome in result.outcomes]
+    ['trained', 'trained']
+    """
+    file = source if isinstance(source, SweepFile) else load(source)
+    specs = expand(file, selection)
+    work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
+    for dataset in dict.fromkeys(spec.dataset for spec in specs):
+        work.open([spec for spec in specs if spec.dataset == dataset])
+    work.train(on_event)
+    results_table(work.root)  # puts right what an interruption may have left
+    return SweepResult(file, work.root, [work.outcomes[spec] for spec in specs])
+
+
+@dataclass
+class _Sweep:
+    """A sweep under way.
+
+    Attributes
+    ----------
+    opened : runs by fingerprint, with the requests that they answer.
+    """
+
+    context: Context
+    root: Path
+    file: SweepFile
+    budget_gb: float
+    memory_gb: float
+    checkpoint_steps: int
+    outcomes: dict[RunSpec, Outcome] = field(default_factory=dict)
+    opened: dict[str, tuple[Run, list[RunSpec]]] = field(default_factory=dict)
+    history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.history = History.read(self.root)
+
+    def open(self, specs: Sequence[RunSpec]) -> None:
+        """Open the runs of one dataset that are not finished, making their artifacts first."""
+        materials = Materials(specs[0].dataset, self.file.reading, self.context, self.budget_gb)
+        left = []
+        for spec in specs:
+            try:
+                finished = self.history.by_fingerprint.get(materials.fingerprint(spec))
+            except Exception as error:
+                # Without its raw files a dataset cannot be told apart from another of that name, but results stay.
+                finished = self.history.by_request.get((spec.dataset, spec.options))
+                if finished is None:
+                    self._fail([spec], error)
+                    continue
+            if finished is None:
+                left.append(spec)
+            else:
+                self._end(spec, "cached", finished)
+        if not left:
+            return
+        try:
+            materials.make(left)
+        except Exception as error:
+            self._fail(left, error)
+            return
+        for spec in left:
+            try:
+                self._open(spec, materials)
+            except Exception as error:
+                self._fail([spec], error)
+
+    def _open(self, spec: RunSpec, materials: Materials) -> None:
+        prepared = materials.prepared(spec)
+        if prepared.fingerprint in self.opened:
+            self.opened[prepared.fingerprint][1].append(spec)
+            return
+        folder = run_folder(None, prepared.dataset.manifest.dataset, prepared, self.root)
+        run = open_run(
+            folder,
+            prepared,
+            self.context,
+            resume=folder.config() is not None,
+            memory_gb=self.memory_gb,
+            checkpoint_steps=self.checkpoint_steps,
+        )
+        self.opened[prepared.fingerprint] = run, [spec]
+
+    def train(self, on_event: Callable[[SweepEvent], None] | None) -> None:
+        """Train the folds of all opened runs."""
+        if not self.opened:
+            return
+        from leap.pipeline.training.fold import run_fold
+
+        for fingerprint, (run, _) in self.opened.items():
+            if run.is_done:  # stopped between its last fold and its end
+                self._finish(fingerprint)
+        runs = [run for run, _ in self.opened.values()]
+        jobs = [job for run in runs for job in run.jobs]
+        kept = sum(len(run.done) for run in runs)
+        if kept:
+            self.context.reporter.note(f"continuing: {kept} of {kept + len(jobs)} folds of unfinished runs are done")
+        with (
+            employ(self.context.workforce, len(jobs), sum(run.seconds_to_go for run in runs)) as runner,
+            SweepWatch(jobs, self._labels(), self._expected(), runner.workers, on_event) as watch,
+        ):
+
+            def on_done(result: dict[str, Any]) -> None:
+                watch.done(result["fingerprint"], result["fold"], result["seconds"])
+                self.opened[result["fingerprint"]][0].note(result)
+                if self.opened[result["fingerprint"]][0].is_done:
+                    self._finish(result["fingerprint"])
+
+            def on_failed(arguments: "tuple[FoldJob]", error: Exception) -> None:
+                job = arguments[0]
+                watch.failed(job.fingerprint, job.split.number)
+                self._fail(self.opened[job.fingerprint][1], error, f"fold {job.split.number}: ")
+
+            runner.run(run_fold, [(job,) for job in jobs], on_done, on_failed)
+
+    def _finish(self, fingerprint: str) -> None:
+        run, specs = self.opened[fingerprint]
+        try:
+            metrics = run.finish(self.context, sum(result["seconds"] for result in run.done.values()))
+            append(self.root, [run.folder])
+        except Exception as error:
+            self._fail(specs, error)
+            return
+        for spec in specs:
+            self._end(spec, "trained", (run.folder, metrics))
+
+    def _labels(self) -> dict[str, str]:
+        return {fingerprint: specs[0].label for fingerprint, (_, specs) in self.opened.items()}
+
+    def _expected(self) -> dict[str, float]:
+        """Expected seconds of a fold of each run."""
+        stored = {specs[0].dataset: run.prepared.dataset for run, specs in self.opened.values()}
+        costs, expected = Costs(self.history, stored), {}
+        for fingerprint, (_, specs) in self.opened.items():
+            cost = costs.of_fold(specs[0].dataset, specs[0].options)
+            expected[fingerprint] = 1.0 if cost is None else cost.seconds
+        return expected
+
+    def _end(self, spec: RunSpec, state: State, finished: Finished) -> None:
+        self.outcomes[spec] = Outcome(spec, state, finished[0].path, finished[1])
+
+    def _fail(self, specs: Sequence[RunSpec], error: Exception, where: str = "") -> None:
+        text = str(error) if isinstance(error, LeapError) else f"unexpected {type(error).__name__}: {error}"
+        for spec in specs:
+            self.outcomes.setdefault(spec, Outcome(spec, "failed", error=where + text))
