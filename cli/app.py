@@ -22,7 +22,6 @@ app.command("encode", rich_help_panel=STAGES)(with_settings(with_reading(encode.
 app.command("train", rich_help_panel=STAGES)(with_settings(with_reading(train.train)))
 app.command("predict", rich_help_panel=STAGES)(with_settings(with_reading(predict.predict)))
 app.command("sweep", rich_help_panel=STAGES)(with_settings(sweep.sweep))
-app.command("sweep", rich_help_panel=STAGES)(with_settings(sweep.sweep))
 app.command("report", rich_help_panel=STAGES)(with_settings(report.report))
 app.command("datasets", rich_help_panel="Looking around")(with_settings(datasets.datasets))
 app.command("bench", rich_help_panel="Looking around")(with_settings(bench.bench))
