@@ -35,7 +35,7 @@ class Materials:
     failed: dict[str, Exception] = field(default_factory=dict)
     _dataset: Found | None = None
     _refusal: Exception | None = None
-    _seen: set[str] = field(default_factory=set)
+    _made: set[str] = field(default_factory=set)
 
     @property
     def dataset(self) -> Found:
@@ -45,7 +45,7 @@ class Materials:
         if self._dataset is None:
 
             def attempt() -> list[ArtifactReport]:
-                self._dataset = ingest_artifact(self.name, self.reading, self.context)
+                self._dataset = self._noted(ingest_artifact(self.name, self.reading, self.context))
                 return [self._dataset[0]]
 
             try:
@@ -77,7 +77,7 @@ class Materials:
                 if key in self.found:
                     continue
                 try:
-                    self.found[key] = materialize(self.context, dataset, recipe, approve)
+                    self.found[key] = self._noted(materialize(self.context, dataset, recipe, approve))
                 except DamagedArtifactError:
                     self.found.clear()
                     self._dataset = None  # it may be the damaged one
@@ -101,11 +101,16 @@ class Materials:
         found = [self._used(self.found[key]) for key in keys]
         return assembled(spec.options, self._used(dataset), recipes, found)
 
+    def _noted(self, found: Found) -> Found:
+        if not found[0].cached:
+            self._made.add(found[0].key)
+        return found
+
     def _used(self, found: Found) -> Found:
         report, artifact = found
-        is_first = report.key not in self._seen
-        self._seen.add(report.key)
-        return (report if is_first else replace(report, cached=True)), artifact
+        is_made = report.key in self._made
+        self._made.discard(report.key)
+        return replace(report, cached=not is_made), artifact
 
 
 def _largest_dimension(recipe: Recipe) -> tuple[Any, ...]:

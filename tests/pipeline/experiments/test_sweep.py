@@ -1,0 +1,244 @@
+"""Sweeps: artifacts are made once, every run is done once, a failure stays alone, and the plan says so before."""
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from leap.pipeline import Context, TrainOptions, Workforce, sweep, train
+from leap.pipeline.experiments import sweep as module
+from leap.pipeline.experiments.expand import Selection, expand
+from leap.pipeline.experiments.plan import plan_sweep
+from leap.pipeline.experiments.results import results_table
+from leap.pipeline.experiments.sweep_file import load
+from leap.pipeline.stages import materialize as making
+from leap.pipeline.training import fold
+from leap.store import Store
+
+SCORES = ("run", "fingerprint", "fold", "test_accuracy", "test_loss", "val_loss", "epochs", "best_epoch")
+
+
+def scores(root):
+    return results_table(root).select(SCORES).to_pylist()
+
+
+@pytest.fixture
+def shapes(tmp_path, write_shapes):
+    return str(write_shapes(tmp_path / "data" / "shapes.json"))
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Folds that are trained in this process, as (run, fold)."""
+    folds, real = [], fold.run_fold
+
+    def noting(job):
+        folds.append((job.fingerprint, job.split.number))
+        return real(job)
+
+    monkeypatch.setattr(fold, "run_fold", noting)
+    return folds
+
+
+def test_a_sweep_gives_what_its_runs_give_alone(context, write_sweep, shapes, tmp_path):
+    file = write_sweep(datasets=shapes, encodings=["none", "leap-l"], seeds=[1, 2])
+    result = sweep(file, context, runs=tmp_path / "runs")
+    assert [outcome.state for outcome in result.outcomes] == ["trained"] * 4
+    for spec, outcome in zip(expand(load(file)), result.outcomes, strict=True):
+        alone = train(shapes, spec.options, context, runs=tmp_path / "alone")
+        assert alone.path.name == outcome.path.name
+        assert alone.metrics["test"] == outcome.metrics["test"]
+    assert scores(tmp_path / "runs") == scores(tmp_path / "alone")
+    assert len(scores(tmp_path / "runs")) == 8
+
+
+def test_what_is_done_is_not_done_again(context, write_sweep, shapes, tmp_path, trained):
+    file, runs = write_sweep(datasets=shapes, encodings=["none", "rwpe"]), tmp_path / "runs"
+    first = sweep(file, context, selection=Selection(encodings=("none",)), runs=runs)
+    assert len(trained) == 2
+    second = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in second.outcomes] == ["cached", "trained"]
+    assert first.outcomes[0].path == second.outcomes[0].path
+    assert len(trained) == len(set(trained)) == 4
+    third = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in third.outcomes] == ["cached", "cached"]
+    assert len(trained) == 4
+
+
+def test_runs_of_train_and_of_other_sweeps_count(context, write_sweep, shapes, tmp_path, trained):
+    train(
+        shapes,
+        TrainOptions(network={"backbone": "gcn", "encoding": "rwpe"}, epochs=2, folds=2),
+        context,
+        runs=tmp_path / "runs",
+    )
+    result = sweep(write_sweep(datasets=shapes, encodings=["rwpe"], scale=7), context, runs=tmp_path / "runs")
+    assert [outcome.state for outcome in result.outcomes] == ["cached"]
+
+
+def test_each_artifact_is_made_once_and_the_largest_first(context, write_sweep, shapes, tmp_path, monkeypatch):
+    made, real = [], making._publish
+
+    def noting(build, plan, recipe, dataset, inputs):
+        made.append((recipe.kind, recipe.params.get("dim")))
+        return real(build, plan, recipe, dataset, inputs)
+
+    monkeypatch.setattr(making, "_publish", noting)
+    file = write_sweep(datasets=shapes, encodings=["rwpe", "leap-f", "leap-l"], dim=[2, 4, 6], epochs=1)
+    planned = plan_sweep(file, context, runs=tmp_path / "runs")
+    assert sorted(planned.datasets[0].artifacts) == ["dataset", "dect", "neighborhoods", "rwpe"]
+    result = sweep(file, context, runs=tmp_path / "runs")
+    assert not result.failed
+    assert sorted(made, key=str) == [("dect", None), ("neighborhoods", None), ("rwpe", 6)]
+    rows = results_table(tmp_path / "runs").to_pylist()
+    by_run = {row["run"]: row["cache_misses"] for row in rows}
+    assert sum(by_run.values()) == 4  # the dataset and those three
+    costs = [json.loads((tmp_path / "runs" / run / "metrics.json").read_text())["artifacts"] for run in by_run]
+    kinds = {tuple(entry["kind"] for entry in entries) for entries in costs}
+    assert kinds == {("dataset", "rwpe"), ("dataset", "dect", "neighborhoods"), ("dataset", "neighborhoods")}
+    assert all(entry["seconds"] > 0 and entry["bytes"] > 0 for entries in costs for entry in entries)
+
+
+def test_a_smaller_dimension_is_the_same_run_whether_it_is_a_view_or_not(write_sweep, shapes, tmp_path):
+    kept = {}
+    for order in ((3, 6), (6, 3)):
+        context = Context(Store.open(tmp_path / f"store-{order[0]}"), workforce=Workforce(0))
+        for dim in order:
+            part = write_sweep(datasets=shapes, encodings="rwpe", dim=dim, epochs=1)
+            sweep(part, context, runs=tmp_path / f"runs-{order[0]}")
+        kept[order] = scores(tmp_path / f"runs-{order[0]}")
+    assert kept[3, 6] == kept[6, 3]
+
+
+def test_a_dataset_that_is_gone_fails_alone(context, write_sweep, write_shapes, shapes, tmp_path):
+    other = write_shapes(tmp_path / "data" / "other.json", 40)
+    file, runs = write_sweep(datasets=[shapes, str(other)], encodings=["none", "rwpe"]), tmp_path / "runs"
+    assert plan_sweep(file, context, runs=runs).datasets[1].problem is None
+    sweep(file, context, selection=Selection(encodings=("none",)), runs=runs)
+    other.unlink()
+    assert "other.json" in plan_sweep(file, context, runs=runs).datasets[1].problem
+    result = sweep(file, context, runs=runs)
+    states = {(o.spec.dataset, o.spec.options.network.encoding): o.state for o in result.outcomes}
+    assert states == {
+        (shapes, "none"): "cached",
+        (shapes, "rwpe"): "trained",
+        (str(other), "none"): "failed",
+        (str(other), "rwpe"): "failed",
+    }
+    assert all("other.json" in outcome.error for outcome in result.failed)
+    write_shapes(other, 40)
+    again = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in again.outcomes] == ["cached", "cached", "cached", "trained"]
+
+
+def test_results_stay_when_the_files_of_a_named_dataset_are_gone(write_sweep, tu_folder, tmp_path):
+    data = tmp_path / "raw"
+    graphs, nodes = range(1, 41), [(g, n) for g in range(1, 41) for n in range(3)]
+    edges = [(3 * (g - 1) + a, 3 * (g - 1) + b) for g in graphs for a, b in ((1, 2), (2, 1), (2, 3), (3, 2))]
+    tu_folder(
+        "toy",
+        data / "toy",
+        A="".join(f"{a}, {b}\n" for a, b in edges),
+        graph_indicator="".join(f"{g}\n" for g, _ in nodes),
+        graph_labels="".join(f"{g % 2}\n" for g in graphs),
+        node_attributes="".join(f"{g % 2 + n / 10}, {n}\n" for g, n in nodes),
+    )
+    context = Context(Store.open(tmp_path / "store"), data=data, workforce=Workforce(0))
+    file, runs = write_sweep(datasets="toy", encodings=["none"]), tmp_path / "runs"
+    assert [outcome.state for outcome in sweep(file, context, runs=runs).outcomes] == ["trained"]
+    shutil.rmtree(data)
+    assert [outcome.state for outcome in sweep(file, context, runs=runs).outcomes] == ["cached"]
+    more = sweep(write_sweep(datasets="toy", encodings=["none", "rwpe"]), context, runs=runs)
+    assert [outcome.state for outcome in more.outcomes] == ["cached", "failed"]
+    assert "toy" in more.failed[0].error
+
+
+def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_sweep, shapes, tmp_path, monkeypatch):
+    file, runs = write_sweep(datasets=shapes, encodings=["none", "rwpe", "lape"]), tmp_path / "runs"
+    attempts, real = [], fold.run_fold
+
+    def breaking(job):
+        attempts.append((job.options.network.encoding, job.split.number))
+        if attempts.count(("rwpe", 1)) == 1 and attempts[-1] == ("rwpe", 1):
+            raise OSError("the disk is on fire")
+        return real(job)
+
+    monkeypatch.setattr(fold, "run_fold", breaking)
+    first = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in first.outcomes] == ["trained", "failed", "trained"]
+    assert first.failed[0].error == "fold 1: unexpected OSError: the disk is on fire"
+    assert len(scores(runs)) == 4
+    plan = plan_sweep(file, context, runs=runs).as_json()
+    assert (plan["runs_done"], plan["folds_done"], plan["folds"], plan["artifacts"]) == (2, 5, 6, 0)
+    second = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in second.outcomes] == ["cached", "trained", "cached"]
+    assert attempts.count(("rwpe", 0)) == 1
+    assert attempts.count(("rwpe", 1)) == 2
+
+
+def test_a_network_that_the_data_cannot_have_fails_alone(context, write_sweep, shapes, tmp_path):
+    file = write_sweep(datasets=shapes, encodings=["none"], folds=[2, 99], epochs=1)
+    result = sweep(file, context, runs=tmp_path / "runs")
+    assert [outcome.state for outcome in result.outcomes] == ["trained", "failed"]
+    assert "too few for 99 folds" in result.failed[0].error
+
+
+def test_a_run_stopped_just_before_its_end_is_finished_without_training(
+    context, write_sweep, shapes, tmp_path, trained
+):
+    file, runs = write_sweep(datasets=shapes, encodings=["none"]), tmp_path / "runs"
+    path = sweep(file, context, runs=runs).outcomes[0].path
+    before = scores(runs)
+    (path / "metrics.json").unlink()
+    assert scores(runs) == []
+    assert sweep(file, context, runs=runs).outcomes[0].state == "trained"
+    assert scores(runs) == before
+    assert len(trained) == 2
+
+
+def test_the_table_is_appended_to_when_a_run_ends(context, write_sweep, shapes, tmp_path, monkeypatch):
+    seen, real = [], module.append
+
+    def noting(root, folders):
+        real(root, folders)
+        seen.append(pq.read_table(root / "results.parquet").num_rows)
+
+    monkeypatch.setattr(module, "append", noting)
+    sweep(write_sweep(datasets=shapes, encodings=["none", "rwpe"]), context, runs=tmp_path / "runs")
+    assert seen == [2, 4]
+
+
+@pytest.mark.slow
+def test_folds_of_all_runs_go_to_the_workers(write_sweep, shapes, tmp_path):
+    file = write_sweep(datasets=shapes, encodings=["none", "leap-l"])
+    events = []
+    for workers in (0, 2):
+        context = Context(Store.open(tmp_path / "store"), workforce=Workforce(workers))
+        result = sweep(file, context, runs=tmp_path / f"runs-{workers}", on_event=events.append)
+        assert not result.failed
+    assert scores(tmp_path / "runs-0") == scores(tmp_path / "runs-2")
+    assert {event.folds for event in events} == {4}
+    assert all(event.done <= 4 and len(event.running) <= 2 and event.seconds_left >= 0 for event in events)
+
+
+def test_plans_learn_from_earlier_runs(context, write_sweep, shapes, tmp_path):
+    file, runs = write_sweep(datasets=shapes, encodings=["none"], epochs=2), tmp_path / "runs"
+    unknown = plan_sweep(file, context, runs=runs)
+    assert unknown.seconds is None
+    sweep(file, context, runs=runs)
+    done = plan_sweep(file, context, runs=runs)
+    assert done.seconds == 0
+    more = plan_sweep(file, context, selection=Selection(seeds=(5, 6)), runs=runs)
+    assert all(run.is_measured and run.seconds > 0 for run in more.datasets[0].runs)
+    assert len(list((tmp_path / "runs").glob("*/metrics.json"))) == 1
+
+
+def test_a_plan_needs_no_data(tmp_path, monkeypatch):
+    monkeypatch.setattr("socket.socket", None)  # whoever reaches for the network fails
+    context = Context(Store.open(tmp_path / "store"), data=tmp_path / "nothing")
+    plan = plan_sweep("paper-main", context, runs=tmp_path / "runs").as_json()
+    assert (plan["runs"], plan["folds"], plan["runs_done"], plan["artifacts"]) == (140, 700, 0, 7 * 5)
+    assert len(plan["run_list"]) == 140
+    assert plan["seconds"] > 0
+    assert list(tmp_path.iterdir()) == []
