@@ -37,7 +37,7 @@ def to_csv(table: Table) -> str:
     # A column of values becomes several; which of them, its values decide.
     parts: list[list[str]] = []
     for place in range(len(names)):
-        values = [row[place] for row in table.rows if isinstance(row[place], Value)]
+        values = [entry for entry in (row[place] for row in table.rows) if isinstance(entry, Value)]
         kept = ["mean", "std", "n"] if values else []
         kept += ["detail"] if any(value.detail for value in values) else []
         kept += ["published", "published std", "distance"] if any(value.published for value in values) else []

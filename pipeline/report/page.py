@@ -69,7 +69,8 @@ def _section(section: Section, pictures: Mapping[str, str]) -> str:
 def _plot(plot: Plot, pictures: Mapping[str, str]) -> str:
     panels = "\n".join(f"<div>{pictures[panel.name]}</div>" for panel in plot.panels)
     caption = f'<figcaption class="caption">{escape(plot.caption)}</figcaption>'
-    return f'<figure><div class="panels">{panels}</div>{caption}</figure>'
+    style = "panels wide" if len(plot.panels) in (2, 4) else "panels"
+    return f'<figure><div class="{style}">{panels}</div>{caption}</figure>'
 
 
 def _table(table: Table) -> str:
@@ -114,7 +115,7 @@ def _group(table: Table, rows: Sequence[tuple[str | Value | None, ...]]) -> str:
             if number == 0:
                 style = "group" if names else "group last"
                 span = f' rowspan="{len(members)}"' if len(members) > 1 else ""
-                cells += f'<th class="{style}" scope="rowgroup"{span}>{escape(str(first or ""))}</th>'
+                cells += f'<th class="{style}" scope="rowgroup"{span}>{_name(str(first or ""))}</th>'
             for place, name in enumerate(names, 1):
                 style = ' class="last"' if place == len(names) else ""
                 cells += f'<th{style} scope="row">{escape(str(name or ""))}</th>'
@@ -122,6 +123,12 @@ def _group(table: Table, rows: Sequence[tuple[str | Value | None, ...]]) -> str:
                 cells += _cell(entry, is_text=_is_text(table, place))
             made.append(f"<tr>{cells}</tr>")
     return "<tbody>" + "\n".join(made) + "</tbody>"
+
+
+def _name(text: str) -> str:
+    """Return a row's name; what a dataset stands in for goes on a line of its own."""
+    name, bracket, rest = text.partition(" (stand-in")
+    return escape(name) + (f" <small>(stand-in{escape(rest)}</small>" if bracket else "")
 
 
 def _cell(entry: str | Value | None, *, is_text: bool) -> str:

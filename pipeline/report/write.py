@@ -154,7 +154,7 @@ def _write_figures(
     panels: list[Panel] = [panel for section in sections for plot in section.plots for panel in plot.panels]
     written: dict[str, list[Path]] = {}
     pictures: dict[str, str] = {}
-    with mpl.rc_context(SETTINGS), reporter.task("drawing figures", len(panels)) as advance:
+    with mpl.rc_context(rc=SETTINGS), reporter.task("drawing figures", len(panels)) as advance:
         for panel in panels:
             name = _file_name(panel.name)
             figure = panel.draw()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def draw_bars(values: dict[str, float], title: str, label: str) -> "Figure":
     """Draw ratios by encoding, the number at the end of each bar."""
-    figure, axes = new_figure(3.6, 0.9 + 0.3 * len(values), left=1.15)
+    figure, axes = new_figure(title, 0.3 * len(values), left=1.15)
     names = list(values)[::-1]
     axes.barh(
         range(len(names)), [values[name] for name in names], color=[color_of(name) for name in names], height=0.65
@@ -29,6 +29,5 @@ def draw_bars(values: dict[str, float], title: str, label: str) -> "Figure":
     axes.set_yticks(range(len(names)), [encoding_label(name) for name in names])
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, max(values.values()) * 1.18)
-    axes.set_title(title)
     axes.set_xlabel(label)
     return figure

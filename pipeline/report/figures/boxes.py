@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def draw_boxes(groups: dict[str, dict[str, list[float]]], title: str, label: str) -> "Figure":
     """Draw scores by group (backbone) and encoding."""
     room = legend_height(len({name for scores in groups.values() for name in scores}))
-    figure, axes = new_figure(3.6, 2.5 + room, bottom=0.32 + room)
+    figure, axes = new_figure(title, 1.85, bottom=0.26 + room)
     places: dict[str, list[float]] = {}
     scores: dict[str, list[list[float]]] = {}
     at, ticks = 0.0, []
@@ -44,7 +44,6 @@ def draw_boxes(groups: dict[str, dict[str, list[float]]], title: str, label: str
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-1, at - 1)
     axes.grid(axis="y")
-    axes.set_title(title)
     axes.set_ylabel(label)
     legend(figure, list(scores))
     return figure

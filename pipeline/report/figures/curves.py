@@ -23,7 +23,7 @@ class Curve(NamedTuple):
 def draw_curves(curves: list[Curve], title: str, label: str) -> "Figure":
     """Draw the curves of several encodings."""
     room = legend_height(len(curves))
-    figure, axes = new_figure(3.6, 2.5 + room, bottom=0.5 + room)
+    figure, axes = new_figure(title, 1.75, bottom=0.42 + room)
     for curve in curves:
         epochs = np.arange(1, len(curve.mean) + 1)
         color = color_of(curve.encoding)
@@ -33,6 +33,7 @@ def draw_curves(curves: list[Curve], title: str, label: str) -> "Figure":
         axes.plot(epochs, curve.mean, color=color)
     # A row of ticks for each encoding, below everything that is drawn.
     low, high = axes.get_ylim()
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
     step = (high - low) * 0.035
     for row, curve in enumerate(curves):
         if curve.stops:
@@ -40,7 +41,6 @@ def draw_curves(curves: list[Curve], title: str, label: str) -> "Figure":
             axes.plot(curve.stops, [place] * len(curve.stops), "|", color=color_of(curve.encoding), ms=5, mew=1.4)
     axes.set_ylim(low - step * (len(curves) + 1), high)
     axes.grid(axis="y")
-    axes.set_title(title)
     axes.set_xlabel("epoch")
     axes.set_ylabel(label)
     legend(figure, [curve.encoding for curve in curves])

@@ -18,7 +18,7 @@ def color_bar(figure: "Figure", axes: "Axes", mesh: "QuadMesh") -> None:
     """Draw the scale of colours to the right of the axes, in the margin that is left there."""
     place = axes.get_position()
     bar = figure.colorbar(mesh, cax=figure.add_axes((place.x1 + 0.02, place.y0, 0.025, place.height)))
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     bar.ax.tick_params(length=2)
 
 
@@ -30,8 +30,8 @@ def draw_heat(
     grid = np.full((len(rows), len(columns)), np.nan)
     for (row, column), value in values.items():
         grid[rows.index(row), columns.index(column)] = value
-    figure, axes = new_figure(3.6, 1.1 + 0.32 * max(len(rows), 4), right=0.62, top=0.5)
-    mesh = axes.pcolormesh(np.ma.masked_invalid(grid), cmap=COLOR_MAP, edgecolors="none", linewidth=0)
+    figure, axes = new_figure(title, 0.33 * max(len(rows), 4), right=0.62)
+    mesh = axes.pcolormesh(np.ma.masked_invalid(grid), cmap=COLOR_MAP, edgecolors="face", linewidth=0.3)
     low, high = np.nanmin(grid), np.nanmax(grid)
     for row in range(len(rows)):
         for column in range(len(columns)):
@@ -47,7 +47,6 @@ def draw_heat(
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set_title(title)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     color_bar(figure, axes, mesh)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def draw_lines(series: dict[str, list[tuple[float, float, float]]], title: str, x_label: str, y_label: str) -> "Figure":
     """Draw points (setting, mean, spread) of each encoding; settings stand at even distances."""
     room = legend_height(len(series))
-    figure, axes = new_figure(3.6, 2.5 + room, bottom=0.5 + room)
+    figure, axes = new_figure(title, 1.75, bottom=0.42 + room)
     settings = sorted({point[0] for points in series.values() for point in points})
     for encoding, points in series.items():
         x = np.array([settings.index(point[0]) for point in points], dtype=float)
@@ -22,7 +22,6 @@ def draw_lines(series: dict[str, list[tuple[float, float, float]]], title: str, 
         axes.plot(x, mean, "o-", color=color_of(encoding), markersize=3.5)
     axes.set_xticks(range(len(settings)), [f"{value:g}" for value in settings])
     axes.grid(axis="y")
-    axes.set_title(title)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     legend(figure, list(series))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from leap.pipeline.report.figures.heat import COLOR_MAP, color_bar
 from leap.pipeline.report.figures.style import COLORS, GRID, INK, MUTED, PAPER, new_figure
+from leap.pipeline.report.names import minus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +22,7 @@ def draw_graph(
     """Draw a graph with one neighbourhood marked; two features are coordinates, otherwise the layout is by edges."""
     from matplotlib.collections import LineCollection
 
-    figure, axes = new_figure(3.6, 3.0, left=0.1, bottom=0.1)
+    figure, axes = new_figure(title, 2.4, left=0.1, bottom=0.1)
     shown = _shown(edges, len(x), members)
     places = {int(old): new for new, old in enumerate(shown)}
     kept = np.array(
@@ -34,13 +35,16 @@ def draw_graph(
     axes.add_collection(LineCollection(list(points[kept[~inside]]), colors=GRID, linewidths=1.4, zorder=1))
     axes.add_collection(LineCollection(list(points[kept[inside]]), colors=AFTER, linewidths=2.0, zorder=2))
     size = 46 if len(shown) <= 60 else 14
-    axes.scatter(*points[~is_member].T, s=size, color=PAPER, edgecolors=MUTED, linewidths=1.0, zorder=3)
-    axes.scatter(*points[is_member].T, s=size, color=AFTER, edgecolors=PAPER, linewidths=0.8, zorder=4)
-    axes.scatter(*points[places[node]], s=size * 2.2, color=COLORS["rwpe"], edgecolors=INK, linewidths=1.0, zorder=5)
+    here = points[places[node]][None]
+    for chosen, area, fill, line in (
+        (points[~is_member], size, PAPER, MUTED),
+        (points[is_member], size, AFTER, PAPER),
+        (here, size * 2.2, COLORS["rwpe"], INK),
+    ):
+        axes.scatter(chosen[:, 0], chosen[:, 1], s=area, color=fill, edgecolors=line, linewidths=1.0, zorder=3)
     axes.margins(0.12)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_axis_off()
-    axes.set_title(title)
     return figure
 
 
@@ -67,15 +71,15 @@ def draw_transform(
     values: NDArray[np.float64], thresholds: NDArray[np.float64], limits: tuple[float, float], title: str
 ) -> "Figure":
     """Draw a transform as an image, directions in rows, thresholds in columns."""
-    figure, axes = new_figure(3.6, 3.0, left=0.35, right=0.62)
+    figure, axes = new_figure(title, 2.1, left=0.3, right=0.62)
     low, high = limits if limits[1] > limits[0] else (limits[0], limits[0] + 1)
-    mesh = axes.pcolormesh(values, cmap=COLOR_MAP, vmin=low, vmax=high, edgecolors="none", linewidth=0)
-    columns = [0, len(thresholds) // 2, len(thresholds) - 1]
-    axes.set_xticks([column + 0.5 for column in columns], [f"{thresholds[c]:.1f}".replace("-", "−") for c in columns])
+    mesh = axes.pcolormesh(values, cmap=COLOR_MAP, vmin=low, vmax=high, edgecolors="face", linewidth=0.3)
+    ends = (float(thresholds[0]), float(thresholds[-1]))
+    marks = [ends[0], sum(ends) / 2, ends[1]]
+    axes.set_xticks([0.5, len(thresholds) / 2, len(thresholds) - 0.5], [minus(f"{mark:.1f}") for mark in marks])
     axes.set_yticks([])
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set_title(title)
     axes.set_xlabel("threshold")
     axes.set_ylabel("direction")
     color_bar(figure, axes, mesh)
@@ -86,8 +90,7 @@ def draw_directions(start: NDArray[np.float64], learned: NDArray[np.float64]) ->
     """Draw directions in the plane on the circle, others by the angle that each has turned."""
     is_plane = len(start) == 2
     margins = {"left": 0.1, "bottom": 0.34} if is_plane else {}
-    figure, axes = new_figure(3.6, 3.0, **margins)
-    axes.set_title("Directions, before and after")
+    figure, axes = new_figure("Directions, before and after", 2.1, **margins)
     if not is_plane:
         turned = np.degrees(np.arccos(np.clip((start * learned).sum(axis=0), -1, 1)))
         axes.bar(np.arange(1, len(turned) + 1), turned, color=AFTER, width=0.7)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from leap.pipeline.report.names import encoding_label
@@ -16,12 +17,12 @@ COLORS = {
     "none": "#7a828e",
     "rwpe": "#e69f00",
     "lape": "#cc79a7",
-    "lect": "#d55e00",
-    "leap-f": "#56b4e9",
+    "lect": "#8c6bb1",
+    "leap-f": "#009e73",
     "leap-l": "#0072b2",
-    "lape+leap-l": "#009e73",
+    "lape+leap-l": "#d55e00",
 }
-OTHER = "#8c6bb1"
+OTHER = "#a0785a"
 # Inside a page, colours become variables of its style sheet, which knows whether it is light or dark.
 VARIABLES = {
     INK: "var(--ink)",
@@ -33,16 +34,13 @@ VARIABLES = {
 }
 PNG_DPI = 200
 LEGEND_COLUMNS = 3
-SETTINGS: dict[str, Any] = {
+WIDTH, TITLE_LETTERS = 3.6, 44
+SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.size": 9.0,
-    "axes.titlesize": 9.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
     "axes.labelsize": 9.0,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": MUTED,
-    "axes.titlecolor": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.7,
@@ -72,22 +70,26 @@ def color_of(encoding: str) -> str:
 
 
 def new_figure(
-    width: float, height: float, *, left: float = 0.56, right: float = 0.1, top: float = 0.34, bottom: float = 0.5
+    title: str, height: float, *, left: float = 0.56, right: float = 0.1, bottom: float = 0.46
 ) -> "tuple[Figure, Axes]":
-    """Return a figure with one pair of axes; sizes and margins in inches.
+    """Return a figure with one pair of axes below its title; height of the axes and margins in inches.
 
     Margins are given instead of measured: that takes a quarter of the time, and in a page the fonts are others anyway.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height))
-    place = (left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height)
-    return figure, figure.add_axes(place)
+    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, TITLE_LETTERS, break_on_hyphens=False)]
+    top = 0.14 + 0.17 * len(lines)
+    total = height + top + bottom
+    figure = Figure(figsize=(WIDTH, total))
+    axes = figure.add_axes((left / WIDTH, bottom / total, (WIDTH - left - right) / WIDTH, height / total))
+    figure.text(0.06 / WIDTH, 1 - 0.06 / total, "\n".join(lines), va="top", fontweight="bold", fontsize=9.5)
+    return figure, axes
 
 
 def legend_height(count: int) -> float:
     """Room in inches that the names of so many colours need below the axes."""
-    return 0.2 * -(-count // LEGEND_COLUMNS)
+    return 0.06 + 0.16 * -(-count // LEGEND_COLUMNS)
 
 
 def legend(figure: "Figure", encodings: list[str]) -> None:
@@ -128,9 +130,7 @@ def for_page(svg: str, name: str, alt: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     head, body = body[: body.index(">") + 1], body[body.index(">") + 1 :]
     view = re.search(r'viewBox="[^"]+"', head)
-    width = re.search(r'width="([0-9.]+)pt"', head)
     assert view is not None
-    assert width is not None
     prefix = re.sub(r"[^A-Za-z0-9]+", "-", name)
     used = set(re.findall(r"url\(#([^)]+)\)", body)) | set(re.findall(r'xlink:href="#([^"]+)"', body))
     body = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", body)
@@ -141,8 +141,7 @@ def for_page(svg: str, name: str, alt: str) -> str:
     body = re.sub(r"font: ([0-9.]+)px [^;\"]+", r"font-size: \1px", body)
     body = re.sub(r"font: (?:bold|700) ([0-9.]+)px [^;\"]+", r"font-weight: 600; font-size: \1px", body)
     body = re.sub(r"\n\s*", "\n", body)
-    style = f"max-width:{float(width[1]) * 4 / 3:.0f}px"
-    return f'<svg role="img" aria-label="{_attribute(alt)}" {view[0]} style="{style}">{body.strip()}'
+    return f'<svg role="img" aria-label="{_attribute(alt)}" {view[0]}>{body.strip()}'
 
 
 def _attribute(text: str) -> str:

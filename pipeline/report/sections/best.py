@@ -47,7 +47,7 @@ def best(results: Results) -> Section | None:
     if not rows:
         return None
     has_published = any(row[-1] for row in rows)
-    columns = ("best approach", "result", "worst baseline", "result of it", "relative gain")
+    columns = ("best approach", "result", "worst baseline", "its mean", "relative gain")
     extra = ("published best", "published result", "published gain") if has_published else ()
     table = Table(
         "best",

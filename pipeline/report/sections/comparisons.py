@@ -110,8 +110,8 @@ def comparisons(results: Results) -> Section | None:
         "comparisons",
         "LEAP against each baseline",
         "Corrected resampled t-test (Nadeau and Bengio) on the same folds and seeds, two-sided; p is corrected for "
-        f"the {len(made)} comparisons of this table by Holm's method, and below {LEVEL:g} a difference counts as shown. "
-        "Differences of accuracy are in percentage points.",
+        f"the {len(made)} comparisons of this table by Holm's method, and below {LEVEL:g} a difference counts as "
+        "shown. Differences of accuracy are in percentage points.",
         ("dataset", "backbone", "encoding", "against"),
         ("difference", "p", "p (Holm)", "verdict"),
         tuple(tuple(rows) for rows in groups.values()),

@@ -67,8 +67,9 @@ def cost(results: Results) -> Section | None:
         "cost",
         "Cost of each encoding",
         "Preprocessing and store size are of what an encoding needs beside the dataset, made once and shared by all "
-        "runs; cache hits count artifacts that a run found ready. Times of an epoch and of a fold, early stops included, and "
-        "parameters are medians over backbones, projections and folds, as measured on the machines that trained them.",
+        "runs; cache hits count artifacts that a run found ready. Times of an epoch and of a fold, early stops "
+        "included, and parameters are medians over backbones, projections and folds, as measured on the machines "
+        "that trained them.",
         ("dataset", "encoding"),
         ("preprocessing", "in the store", "cache hits", "epoch", "fold", "parameters", "runs"),
         tuple(tuple(rows) for rows in groups.values()),
@@ -106,16 +107,24 @@ def _times(runs: list[Run]) -> Table | None:
             printed = lookup("time", dataset=dataset, encoding=encoding, metric=metric)
             row += [_maybe(value, seconds_text), "" if printed is None else f"{printed.mean:g} s"]
         groups.setdefault((dataset, backbone), []).append(tuple(row))
-    if not groups:
+    rows = [row for group in groups.values() for row in group]
+    if not rows:
         return None
+    names = ("fold", "fold, published", "epoch", "epoch, published", "preprocessing", "preprocessing, published")
+    kept = [place for place in range(len(names)) if any(row[place + 3] for row in rows)]
+    caption = "Training time of a fold with early stopping, time of an epoch, and preprocessing."
+    if any("published" in names[place] for place in kept):
+        caption += (
+            " The published times come from another machine, and the paper does not name the backbone: only ratios "
+            "between encodings compare."
+        )
     return Table(
         "time",
-        "Times beside the paper's",
-        "Training time of a fold with early stopping, time of an epoch, and preprocessing. The published times come "
-        "from another machine, and the paper does not name the backbone: only ratios between encodings compare.",
+        "Times in the paper's layout",
+        caption,
         ("dataset", "backbone", "encoding"),
-        ("fold", "fold, published", "epoch", "epoch, published", "preprocessing", "preprocessing, published"),
-        tuple(tuple(rows) for rows in groups.values()),
+        tuple(names[place] for place in kept),
+        tuple(tuple((*row[:3], *(row[place + 3] for place in kept)) for row in group) for group in groups.values()),
     )
 
 
@@ -136,6 +145,8 @@ def _maybe(value: float | None, text: Any) -> str:
 
 def seconds_text(seconds: float) -> str:
     """Return a duration with a unit that suits it."""
+    if seconds == 0:
+        return "0 s"
     if seconds < 0.0995:
         return f"{seconds * 1e3:.1f} ms"
     if seconds < 100:

@@ -53,7 +53,7 @@ def curves(results: Results) -> Section | None:
         )
     caption = (
         "Validation score by epoch: mean over folds with a band of ± one standard deviation. A fold that has stopped "
-        "keeps its last value, so that the mean is always over all folds; ticks at the bottom mark folds that stopped early."
+        "keeps its last value, so that the mean is always over all folds; ticks at the bottom mark early stops."
     )
     rest = len(order) - len(drawn)
     text = (f"{rest} more combinations of dataset and backbone were run and are not drawn.",) if rest else ()

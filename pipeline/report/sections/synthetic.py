@@ -28,9 +28,9 @@ def synthetic(results: Results) -> Section | None:
     for backbone in sorted({key[0] for key in groups}, key=backbone_order):
         values = []
         for encoding in encodings:
-            cell = best_by(groups.get((backbone, encoding), []), "test")
+            chosen = best_by(groups.get((backbone, encoding), []), "test")
             printed = lookup("synthetic", dataset=SYNTHETIC, backbone=backbone, encoding=encoding)
-            values.append(value_of(cell, metric_of(cell.first), printed) if cell else None)
+            values.append(value_of(chosen, metric_of(chosen.first), printed) if chosen else None)
         rows.append((backbone_label(backbone), *marked(values)))
     caption = (
         "Three points with zero to three edges, to be told apart by the number of edges. Accuracy in percent; best, "

@@ -72,9 +72,8 @@ def write_run(
         )
         rise = score * (1 - np.exp(-np.arange(1, count + 1) / 12)) + generator.normal(0, 0.01, count)
         epochs += [
-            {"fold": number, "epoch": epoch, f"val_{name}": float(value), "val_loss": 1 - float(value)}
-            for epoch, value in enumerate(rise)
-            for name in [metric, *(["auroc"] if metric == "accuracy" else [])]
+            {"fold": number, "epoch": epoch, "val_loss": 1 - value, **{f"val_{name}": value for name in test}}
+            for epoch, value in enumerate(rise.tolist())
         ]
     kinds = {"rwpe": ["rwpe"], "lape": ["lape"], "leap-f": ["dect"], "leap-l": ["neighborhoods"]}
     artifacts = [{"kind": "dataset", "key": "0" * 40, "cached": True, "seconds": 1.5, "bytes": 300_000}]
