@@ -80,7 +80,7 @@ def to_markdown(table: Table) -> str:
         if _has_marks(table)
         else f"**{table.title}.** {table.caption}",
         "",
-        "| " + " | ".join([*table.heads, *_full_names(table)]) + " |",
+        "| " + " | ".join(_markdown(name) for name in [*table.heads, *_full_names(table)]) + " |",
         "|" + "---|" * len(table.heads) + "---:|" * len(table.columns),
     ]
     for row in table.rows:
