@@ -1,0 +1,120 @@
+"""`leap sweep` as a shell sees it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import networkx as nx
+import pytest
+
+QUICK = ("--epochs", "1", "--folds", "2", "--workers", "0")
+
+
+@pytest.fixture
+def shapes(tmp_path):
+    graphs = []
+    for number in range(40):
+        graph = (nx.cycle_graph if number % 2 else nx.path_graph)(3 + number % 4)
+        graph.graph["y"] = number % 2
+        for node in graph:
+            graph.nodes[node]["x"] = [node / 3, number % 5 / 2]
+        graphs.append(nx.node_link_data(graph, edges="edges"))
+    path = tmp_path / "shapes.json"
+    path.write_text(json.dumps(graphs))
+    return path
+
+
+def test_presets_are_listed(leap):
+    for arguments in (("--list",), ("list",), ()):
+        shown = leap("sweep", *arguments)
+        assert shown.code == 0
+        assert "paper-main" in shown.out
+        assert "quick" in shown.out
+    listed = leap("sweep", "--list", "--json").json["presets"]
+    assert {"name": "paper-main", "runs": 140, "folds": 700}.items() <= next(
+        entry for entry in listed if entry["name"] == "paper-main"
+    ).items()
+
+
+def test_the_plan_of_the_main_table_needs_neither_data_nor_network(leap, store):
+    shown = leap("sweep", "paper-main", "--plan", "--json")
+    assert shown.code == 0, shown.err
+    assert (shown.json["runs"], shown.json["folds"], shown.json["artifacts"]) == (7 * 4 * 5, 700, 35)
+    assert [entry["runs"] for entry in shown.json["datasets"]] == [20] * 7
+    text = leap("sweep", "paper-main", "--dataset", "Letter-high", "--dataset", "DHFR", "--plan")
+    assert "200" in text.out
+    assert "COX2" not in text.out
+    assert not store.exists()
+
+
+def test_own_data_can_take_the_place_of_a_presets(leap, shapes, tmp_path):
+    request = ("sweep", "quick", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "leap-l", *QUICK)
+    first = leap(*request)
+    assert first.code == 0, first.err
+    assert "2 trained, 0 cached, 0 failed" in first.out
+    assert "±" in first.out
+    assert (tmp_path / "runs" / "results.parquet").is_file()
+    again = leap(*request, "--json")
+    assert (again.json["cached"], again.json["trained"]) == (2, 0)
+    assert again.json["runs"][0]["test"]["accuracy"]["mean"] is not None
+    planned = leap(*request, "--plan", "--json").json
+    assert (planned["runs_done"], planned["folds_done"], planned["artifacts"], planned["seconds"]) == (2, 4, 0, 0)
+
+
+def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap, shapes, tu_folder, tmp_path):
+    missing = tu_folder("toy")
+    request = ("sweep", "quick", "--on", "./shapes.json", "--on", missing, "-b", "gcn", "-e", "none", *QUICK)
+    assert leap(*request, "--plan").code == 0
+    for path in missing.iterdir():
+        path.unlink()
+    missing.rmdir()
+    shown = leap(*request)
+    assert shown.code == 1
+    assert "1 trained, 0 cached, 1 failed" in shown.out
+    assert f"Failed: {missing} gcn:" in shown.err
+    assert "1 run failed. The same command tries again." in shown.err
+    assert "Traceback" not in shown.err
+    quiet = leap(*request, "--json")
+    assert quiet.code == 1
+    assert [entry["state"] for entry in quiet.json["runs"]] == ["cached", "failed"]
+    assert quiet.json["runs"][1]["error"]
+
+
+def test_a_finished_sweep_loads_neither_torch_nor_pyg(leap, shapes):
+    request = ["sweep", "quick", "--on", "./shapes.json", "-b", "gcn", *QUICK]
+    assert leap(*request).code == 0
+    script = f"""
+import sys
+from leap.cli.main import main
+sys.argv = ["leap", *{request!r}]
+try:
+    main()
+except SystemExit as leaving:
+    assert not leaving.code
+assert not {{"torch", "torch_geometric", "numba", "dask", "zarr"}} & set(sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "0 trained, 5 cached, 0 failed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("paper-mian",), "Did you mean 'paper-main'?"),
+        (("none.yaml",), "cannot read the sweep 'none.yaml'"),
+        (("paper-main", "--dataset", "Leter-high"), "Did you mean 'Letter-high'?"),
+        (("paper-main", "--on", "mine", "-e", "leap-l"), "no published-best projection"),
+        (("quick", "--epochs", "0"), "epochs is 0"),
+        (("quick", "--folds", "1"), "folds is 1"),
+    ],
+)
+def test_wrong_usage_is_one_paragraph_and_exit_code_two(leap, arguments, message):
+    shown = leap("sweep", *arguments)
+    assert shown.code == 2
+    assert message in shown.err
+    assert shown.err.startswith("Error:")
+    assert "Traceback" not in shown.err
