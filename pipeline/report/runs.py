@@ -174,10 +174,10 @@ def _fold(row: Mapping[str, Any]) -> Fold:
         int(row["fold"]),
         part("test"),
         part("val"),
-        int(row["epochs"]),
-        int(row["best_epoch"]),
-        float(row["seconds"]),
-        float(row["seconds_an_epoch"]),
+        int(row.get("epochs") or 0),
+        int(row.get("best_epoch") or 0),
+        float(row.get("seconds") or 0),
+        float(row.get("seconds_an_epoch") or 0),
         test / train if train else 0.0,
     )
 

@@ -35,11 +35,11 @@ def draw_curves(curves: list[Curve], title: str, label: str) -> "Figure":
     low, high = axes.get_ylim()
     axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
     step = (high - low) * 0.035
-    for row, curve in enumerate(curves):
-        if curve.stops:
-            place = low - step * (row + 1)
-            axes.plot(curve.stops, [place] * len(curve.stops), "|", color=color_of(curve.encoding), ms=5, mew=1.4)
-    axes.set_ylim(low - step * (len(curves) + 1), high)
+    stopped = [curve for curve in curves if curve.stops]
+    for row, curve in enumerate(stopped, 1):
+        places = [low - step * row] * len(curve.stops)
+        axes.plot(curve.stops, places, "|", color=color_of(curve.encoding), markersize=5, markeredgewidth=1.4)
+    axes.set_ylim(low - step * (len(stopped) + 1), high)
     axes.grid(axis="y")
     axes.set_xlabel("epoch")
     axes.set_ylabel(label)

@@ -59,6 +59,7 @@ SETTINGS: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8.0,
     "lines.linewidth": 1.6,
+    "text.parse_math": False,  # a dataset may have dollars in its name
     "svg.fonttype": "none",
     "svg.hashsalt": "leap",
 }

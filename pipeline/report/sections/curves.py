@@ -22,7 +22,8 @@ from leap.pipeline.report.selection import best_by
 from leap.pipeline.training.run_folder import CURVES
 
 MOST_PANELS = 12
-PREFERRED = "gcn"  # the paper's curves are of GCN
+PREFERRED = "gcn"  # the paper's curves are of GCN on these
+PREFERRED_DATASETS = ("Letter-high", "Letter-med", "triads")
 
 
 def curves(results: Results) -> Section | None:
@@ -35,7 +36,9 @@ def curves(results: Results) -> Section | None:
     if not groups:
         return None
     datasets = datasets_of(cell for group in groups.values() for cells in group.values() for cell in cells)
-    order = sorted(groups, key=lambda key: (_turn(key, groups), datasets.index(key[0])))
+    order = sorted(
+        groups, key=lambda key: (_turn(key, groups), key[0] not in PREFERRED_DATASETS, datasets.index(key[0]))
+    )
     drawn = sorted(order[:MOST_PANELS], key=lambda key: (datasets.index(key[0]), backbone_order(key[1])))
     panels = []
     for dataset, backbone in drawn:

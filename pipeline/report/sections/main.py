@@ -1,5 +1,7 @@
 """The main table in the paper's layout: backbones and encodings in rows, datasets in columns."""
 
+from collections import Counter
+
 from leap.pipeline.report.names import (
     SYNTHETIC,
     backbone_label,
@@ -37,7 +39,8 @@ def main(results: Results) -> Section | None:
         return None
     by_validation = main_cells(results, "val")
     is_choice = any(by_test[key].first.projection != by_validation[key].first.projection for key in by_test)
-    candidates = {cell.first.projection for cell in results.usual if cell.first.has_leap}
+    of_cell = Counter((cell.first.dataset, cell.first.backbone, cell.first.encoding) for cell in results.usual)
+    are_several = any(of_cell[key] > 1 for key in by_test)
     tables = []
     if is_choice:
         tables.append(
@@ -50,7 +53,7 @@ def main(results: Results) -> Section | None:
                 with_published=False,
             )
         )
-    how = "with the projection that is best on the test part, as in the paper" if len(candidates) > 1 else ""
+    how = "with the projection that is best on the test part, as in the paper" if are_several else ""
     beside = "Below each value: the published one and the distance in the larger of the two standard deviations (σ)."
     has_published = any(_published(key, cell) is not None for key, cell in by_test.items())
     tables.append(
@@ -62,6 +65,7 @@ def main(results: Results) -> Section | None:
             " ".join(
                 [
                     f"Mean ± standard deviation over folds and seeds{', ' + how if how else ''}.",
+                    *(["Validation chooses the same projections."] if are_several and not is_choice else []),
                     MARKS,
                     *([beside] if has_published else []),
                     *settings_notes(results),

@@ -55,8 +55,8 @@ def projections(results: Results) -> Section | None:
         "Each LEAP projection with fixed (LEAP-F) and learned directions (LEAP-L). Best, second and worst projection "
         "of each backbone and column are marked; published values below ours.",
         ("backbone", "projection"),
-        tuple(f"{label} {encoding_label(encoding)}" for label in labels for encoding in LEAPS),
+        tuple(label for label in labels for _ in LEAPS),
         tuple(groups),
-        tuple(line for line in lines for _ in LEAPS),
+        tuple(", ".join(filter(None, [line, encoding_label(name)])) for line in lines for name in LEAPS),
     )
     return Section("projections", "Which projection?", tables=(table,))

@@ -70,19 +70,22 @@ def _help(gains: list[tuple[float, Cell, Cell]], facts: dict[str, Any]) -> list[
         "(projections chosen by validation)."
     ]
     largest, smallest = max(gains, key=lambda entry: entry[0]), min(gains, key=lambda entry: entry[0])
-    sentences[0] += f" The gain over the best baseline is {_gain(largest)}"
-    sentences[0] += f", and smallest with {_gain(smallest, first=False)}." if len(gains) > 1 else "."
+    if len(gains) == 1:
+        sentences[0] += f" Its distance to the best baseline is {_gain(largest)}."
+    else:
+        sentences[0] += f" Against the best baseline it stands highest with {_gain(largest)}, and lowest with "
+        sentences[0] += f"{_gain(smallest)}."
     return sentences
 
 
-def _gain(entry: tuple[float, Cell, Cell], *, first: bool = True) -> str:
+def _gain(entry: tuple[float, Cell, Cell]) -> str:
     difference, ours, theirs = entry
     run = ours.first
     metric = metric_of(run)
     against = encoding_label(theirs.first.encoding) if theirs.first.encoding != "none" else "no encoding"
     amount = f"{metric.text(difference, sign=True)}{_points(metric)}"
     where = f"on {dataset_label(run.dataset, run.stand_in_for)} with {backbone_label(run.backbone)}"
-    return f"{'largest with ' if first else ''}{amount} {where} ({encoding_label(run.encoding)} against {against})"
+    return f"{amount} {where} ({encoding_label(run.encoding)} against {against})"
 
 
 def _points(metric: Metric) -> str:
