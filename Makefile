@@ -14,7 +14,7 @@ help:
 	@echo "make lint       check style and types"
 	@echo "make docs       put the real output of every example into the documents"
 	@echo "make bench      measure against naive peers"
-	@echo "make clean      remove the store and caches, not the environment"
+	@echo "make clean      remove the store, the report and caches, not the environment"
 
 setup: $(STAMP)
 
@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 reproduce: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
-	@echo "Done. '$(BIN)/leap store ls' lists what is cached in .leap."
+	@echo "Done. The report is $(CURDIR)/report/index.html"
 
 test: setup
 	$(BIN)/pytest -n 2 -m "not slow"
@@ -53,4 +53,4 @@ bench: setup
 	$(BIN)/leap bench
 
 clean:
-	rm -rf .leap .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .leap report .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

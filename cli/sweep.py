@@ -10,6 +10,7 @@ from leap.cli.output import console, errors, human_seconds, plural, print_json, 
 from leap.cli.settings import Settings
 from leap.cli.stage_options import BudgetGb
 from leap.cli.train import show_mean
+from leap.pipeline.stages.ingest import IngestOptions
 
 if TYPE_CHECKING:
     from leap.pipeline.experiments.plan import SweepPlan
@@ -24,6 +25,7 @@ METRIC_OF_TASK = {"graph-regression": "r2"}
 
 def sweep(
     settings: Settings,
+    reading: IngestOptions,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -70,6 +72,17 @@ def sweep(
             rich_help_panel=PART,
         ),
     ] = None,
+    projection: Annotated[
+        str | None,
+        typer.Option(
+            "--projection",
+            "-p",
+            metavar="NAME",
+            help="Instead of the file's, except where it compares several.",
+            show_default=False,
+            rich_help_panel=PART,
+        ),
+    ] = None,
     seed: Annotated[
         list[int] | None,
         typer.Option(metavar="SEED", help="Instead of the file's seeds; repeatable.", rich_help_panel=PART),
@@ -93,6 +106,15 @@ def sweep(
         int,
         typer.Option(metavar="N", help="Checkpoint every N steps, and after every epoch.", rich_help_panel=WORK, min=1),
     ] = 500,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also write keys, metrics and curves, without timings, to this folder; DVC's stage uses it.",
+            show_default=False,
+            rich_help_panel=WORK,
+        ),
+    ] = None,
     budget_gb: BudgetGb = 4.0,
 ) -> None:
     r"""Do all runs of a sweep: a preset for a table or figure of the paper, or a file of your own.
@@ -110,13 +132,17 @@ def sweep(
 
     [dim]leap sweep quick[/]
     [dim]leap sweep paper-main --dataset Letter-high --dataset DHFR --plan[/]
-    [dim]leap sweep quick --on ./mine.json[/]
+    [dim]leap sweep compare --on ./mine.json[/]
     """
     if show_list or source in (None, "list"):
         _list(settings)
         return
     from leap.pipeline.experiments.expand import Selection
+    from leap.pipeline.experiments.sweep_file import load
 
+    file = load(str(source))
+    if reading != IngestOptions():  # given on the command line, it counts more than the file's
+        file = file.model_copy(update={"reading": reading})
     selection = Selection(
         tuple(dataset or ()),
         tuple(backbone or ()),
@@ -125,11 +151,12 @@ def sweep(
         tuple(seed or ()),
         epochs,
         folds,
+        projection,
     )
     if plan:
         from leap.pipeline.experiments.plan import plan_sweep
 
-        planned = plan_sweep(str(source), settings.context(), selection=selection, runs=runs)
+        planned = plan_sweep(file, settings.context(), selection=selection, runs=runs)
         print_json(planned.as_json()) if settings.json else _show_plan(planned)
         return
     from leap.cli.sweep_progress import sweep_bar
@@ -138,7 +165,7 @@ def sweep(
     try:
         with sweep_bar(quiet=bool(settings.quiet)) as on_event:
             result = work(
-                str(source),
+                file,
                 settings.context(),
                 selection=selection,
                 runs=runs,
@@ -150,6 +177,10 @@ def sweep(
     except KeyboardInterrupt:
         errors.print("Stopped. The same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
+    if out is not None and not result.failed:
+        from leap.pipeline.experiments.stage_output import write_stage_output
+
+        write_stage_output(result, out)
     if settings.json:
         print_json(result.as_json())
     elif not settings.quiet:

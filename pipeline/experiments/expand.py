@@ -56,6 +56,7 @@ class Selection:
     ----------
     datasets, backbones, encodings : keep the runs with one of these; empty keeps all.
     on : datasets to use instead of the file's.
+    projection : instead of the file's, except where projections are compared.
     seeds, epochs, folds : instead of the file's.
     """
 
@@ -66,6 +67,7 @@ class Selection:
     seeds: tuple[int, ...] = ()
     epochs: int | None = None
     folds: int | None = None
+    projection: str | None = None
 
     def applied(self, grid: Grid) -> Grid:
         """Return a grid with what is to be done otherwise."""
@@ -78,6 +80,8 @@ class Selection:
             axes["epochs"] = (self.epochs,)
         if self.folds is not None:
             axes["folds"] = (self.folds,)
+        if self.projection is not None and len(axes.get("projection", ())) <= 1:
+            axes["projection"] = (self.projection,)
         return grid.model_copy(update={"axes": axes})
 
     def filtered(self, runs: Sequence[RunSpec]) -> list[RunSpec]:

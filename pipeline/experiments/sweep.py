@@ -113,7 +113,7 @@ def sweep(
     >>> folder = tempfile.mkdtemp()
     >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
     >>> part = Selection(encodings=("none", "rwpe"), backbones=("gcn",), epochs=1, folds=2)
-    >>> result = sweep("quick", context, selection=part, runs=f"{folder}/runs")
+    >>> result = sweep("compare", context, selection=part, runs=f"{folder}/runs")
     >>> [outcome.state for outcome in result.outcomes]
     ['trained', 'trained']
     """

@@ -49,7 +49,7 @@ def test_the_plan_of_the_main_table_needs_neither_data_nor_network(leap, store):
 
 
 def test_own_data_can_take_the_place_of_a_presets(leap, shapes, tmp_path):
-    request = ("sweep", "quick", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "leap-l", *QUICK)
+    request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "leap-l", *QUICK)
     first = leap(*request)
     assert first.code == 0, first.err
     assert "2 trained, 0 cached, 0 failed" in first.out
@@ -64,7 +64,7 @@ def test_own_data_can_take_the_place_of_a_presets(leap, shapes, tmp_path):
 
 def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap, shapes, tu_folder, tmp_path):
     missing = tu_folder("toy")
-    request = ("sweep", "quick", "--on", "./shapes.json", "--on", missing, "-b", "gcn", "-e", "none", *QUICK)
+    request = ("sweep", "compare", "--on", "./shapes.json", "--on", missing, "-b", "gcn", "-e", "none", *QUICK)
     assert leap(*request, "--plan").code == 0
     for path in missing.iterdir():
         path.unlink()
@@ -82,7 +82,7 @@ def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap,
 
 
 def test_a_finished_sweep_loads_neither_torch_nor_pyg(leap, shapes):
-    request = ["sweep", "quick", "--on", "./shapes.json", "-b", "gcn", *QUICK]
+    request = ["sweep", "compare", "--on", "./shapes.json", "-b", "gcn", *QUICK]
     assert leap(*request).code == 0
     script = f"""
 import sys

@@ -24,7 +24,8 @@ COUNTS = {
     "paper-alchemy": 2 * 5,
     "paper-hiv": 2 * 6,
     "paper-time": 3 * 5,
-    "quick": 10,
+    "compare": 2 * 5,
+    "quick": 10 + 10 + 4 + 3 + 3 + 3 + 2 + 4 + 4,
 }
 
 
@@ -133,9 +134,25 @@ def test_a_part_of_a_preset_can_be_chosen_and_changed():
     runs = expand(load("paper-main"), chosen)
     assert len(runs) == 2 * 4 * 2
     assert {(r.options.seed, r.options.epochs, r.options.folds) for r in runs} == {(1, 3, 2), (2, 3, 2)}
-    moved = expand(load("quick"), Selection(on=("./mine.json",)))
+    moved = expand(load("compare"), Selection(on=("./mine.json",)))
     assert {run.dataset for run in moved} == {"./mine.json"}
     assert len(moved) == 10
+
+
+def test_another_projection_leaves_comparisons_of_projections_alone():
+    file = parse(
+        {
+            "name": "test",
+            "grids": [
+                {"datasets": "letters-low", "encoding": "leap-l", "projection": "conv1d"},
+                {"datasets": "letters-low", "encoding": "leap-l"},
+                {"datasets": "letters-low", "encoding": "leap-f", "projections": ["linear", "attention"]},
+            ],
+        },
+        "test.yaml",
+    )
+    runs = expand(file, Selection(projection="deepsets"))
+    assert [run.options.network.projection for run in runs] == ["deepsets", "linear", "attention"]
 
 
 def test_a_stand_in_takes_the_projection_of_what_it_stands_in_for():
