@@ -77,7 +77,7 @@ def to_markdown(table: Table) -> str:
     """Return Markdown: best in bold, second in italics, worst with a mark."""
     lines = [
         f"**{table.title}.** {table.caption} Best bold, second italic, worst marked ▾."
-        if _has_marks(table)
+        if table.has_marks
         else f"**{table.title}.** {table.caption}",
         "",
         "| " + " | ".join(_markdown(name) for name in [*table.heads, *_full_names(table)]) + " |",
@@ -141,10 +141,6 @@ def _full_names(table: Table) -> list[str]:
     """Return the names of the value columns; a line under a name joins it in brackets."""
     lines = table.subheads or ("",) * len(table.columns)
     return [f"{name} ({line})" if line else name for name, line in zip(table.columns, lines, strict=True)]
-
-
-def _has_marks(table: Table) -> bool:
-    return any(isinstance(entry, Value) and entry.mark for row in table.rows for entry in row)
 
 
 WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}

@@ -12,6 +12,7 @@ KEY = (
     '<p class="key caption"><span class="best">best</span><span class="second">second</span>'
     '<span class="worst">worst</span></p>'
 )
+BESIDE = "Below each value: the published one, and how far from it ours lies in the larger standard deviation of the two (σ)."
 
 
 def page(sections: Sequence[Section], pictures: Mapping[str, str], missing: Sequence[str], about: str) -> str:
@@ -69,12 +70,12 @@ def _section(section: Section, pictures: Mapping[str, str]) -> str:
 def _plot(plot: Plot, pictures: Mapping[str, str]) -> str:
     panels = "\n".join(f"<div>{pictures[panel.name]}</div>" for panel in plot.panels)
     caption = f'<figcaption class="caption">{escape(plot.caption)}</figcaption>'
-    style = "panels wide" if len(plot.panels) in (2, 4) else "panels"
+    style = "panels wide" if len(plot.panels) in (1, 2, 4) else "panels"
     return f'<figure><div class="{style}">{panels}</div>{caption}</figure>'
 
 
 def _table(table: Table) -> str:
-    has_marks = any(isinstance(entry, Value) and entry.mark for row in table.rows for entry in row)
+    caption = f"{table.caption} {BESIDE}" if table.has_published else table.caption
     lines = table.subheads or ("",) * len(table.columns)
     head = "".join(
         f'<th class="head{" last" if name == table.heads[-1] else ""}" scope="col">{escape(name)}</th>'
@@ -87,8 +88,8 @@ def _table(table: Table) -> str:
     bodies = "\n".join(_group(table, group) for group in table.groups)
     downloads = " · ".join(f'<a href="tables/{table.name}.{kind}">{kind}</a>' for kind in ("csv", "md", "tex"))
     return f"""<h3 id="table-{table.name}">{escape(table.title)}</h3>
-<p class="caption">{escape(table.caption)}</p>
-{KEY if has_marks else ""}
+<p class="caption">{escape(caption)}</p>
+{KEY if table.has_marks else ""}
 <div class="box" tabindex="0" role="region" aria-labelledby="table-{table.name}"><table>
 <thead><tr>{head}</tr></thead>
 {bodies}

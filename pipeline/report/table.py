@@ -81,6 +81,16 @@ class Table:
     subheads: tuple[str, ...] = ()
 
     @property
+    def has_published(self) -> bool:
+        """Whether published values stand beside ours."""
+        return any(isinstance(entry, Value) and entry.published for row in self.rows for entry in row)
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether best, second and worst are marked."""
+        return any(isinstance(entry, Value) and entry.mark for row in self.rows for entry in row)
+
+    @property
     def rows(self) -> list[tuple[str | Value | None, ...]]:
         """All rows, in order."""
         return [row for group in self.groups for row in group]

@@ -15,6 +15,7 @@ from leap.pipeline.report.names import (
 from leap.pipeline.report.published import lookup
 from leap.pipeline.report.runs import TRANSFORM, Cell
 from leap.pipeline.report.section import Panel, Plot, Results, Section, column_labels, datasets_of
+from leap.pipeline.report.sections.main import settings_note
 from leap.pipeline.report.table import Table, Value, marked, value_of
 
 Row = tuple[str, str | None, str, Any]  # backbone, projection, encoding, value of what is varied
@@ -78,7 +79,8 @@ def _ablation(results: Results, found: list[Cell], setting: str, table: str, tit
             )
         )
     labels, lines = column_labels(results, datasets)
-    return Table(table, title, caption, ("network", "encoding", setting), labels, tuple(made), lines)
+    full = caption + settings_note(results, datasets)
+    return Table(table, title, full, ("network", "encoding", setting), labels, tuple(made), lines)
 
 
 def hops(results: Results) -> Section | None:
@@ -88,7 +90,7 @@ def hops(results: Results) -> Section | None:
         return None
     caption = (
         "LEAP on true m-hop neighbourhoods; several hop counts share the dimensions of the encoding. Best, second and "
-        "worst hop count of each encoding are marked; published values below ours."
+        "worst hop count of each encoding are marked."
     )
     return Section("hops", "How far to look?", tables=(_ablation(results, found, "hops", "hops", "Hops", caption),))
 
@@ -98,9 +100,7 @@ def dimension(results: Results) -> Section | None:
     found = varied(results, "dim")
     if not found:
         return None
-    caption = (
-        "Encodings at equal dimension; best, second and worst of each dimension are marked, published values below."
-    )
+    caption = "Encodings at equal dimension; best, second and worst of each dimension are marked."
     table = _ablation(results, found, "dim", "dimension", "Embedding dimension", caption)
     panels = []
     for dataset in datasets_of(found):

@@ -3,7 +3,7 @@
 from leap.pipeline.report.names import backbone_label, backbone_order, metric_of
 from leap.pipeline.report.published import lookup
 from leap.pipeline.report.section import Results, Section, column_labels, datasets_of
-from leap.pipeline.report.sections.main import main_cells
+from leap.pipeline.report.sections.main import main_cells, settings_note
 from leap.pipeline.report.table import Table, Value, marked, value_of
 
 
@@ -45,7 +45,7 @@ def dect(results: Results) -> Section | None:
     labels, lines = column_labels(results, datasets)
     caption = (
         "DECT reads a whole graph as one image; LEAP reads each neighbourhood. LEAP with the projection that is best "
-        "on the test part. Best, second and worst of each dataset are marked; published values below ours."
-    )
+        "on the test part. Best, second and worst of each dataset are marked."
+    ) + settings_note(results, datasets)
     table_made = Table("dect", "Global DECT", caption, ("method",), labels, groups, lines)
     return Section("dect", "Local or global?", tables=(table_made,))

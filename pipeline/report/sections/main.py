@@ -54,8 +54,7 @@ def main(results: Results) -> Section | None:
             )
         )
     how = "with the projection that is best on the test part, as in the paper" if are_several else ""
-    beside = "Below each value: the published one and the distance in the larger of the two standard deviations (σ)."
-    has_published = any(_published(key, cell) is not None for key, cell in by_test.items())
+    left_out = len(results.runs) - len(results.shown)
     tables.append(
         _table(
             results,
@@ -67,19 +66,15 @@ def main(results: Results) -> Section | None:
                     f"Mean ± standard deviation over folds and seeds{', ' + how if how else ''}.",
                     *(["Validation chooses the same projections."] if are_several and not is_choice else []),
                     MARKS,
-                    *([beside] if has_published else []),
-                    *settings_notes(results),
+                    *([f"{left_out} runs with other settings than these are left out."] if left_out else []),
                 ]
-            ),
+            )
+            + settings_note(results, datasets_of(by_test.values())),
             with_published=True,
         )
     )
     ranks = _ranks(by_validation)
     return Section("main", "Does LEAP help?", tables=(*tables, *([ranks] if ranks else [])))
-
-
-def _published(key: Key, cell: Cell) -> object:
-    return None if cell.first.stand_in_for else lookup("main", dataset=key[0], backbone=key[1], encoding=key[2])
 
 
 def _table(
@@ -111,11 +106,10 @@ def _table(
     return Table(name, title, caption, ("backbone", "encoding"), names, tuple(groups), lines)
 
 
-def settings_notes(results: Results) -> list[str]:
-    """Say where runs were trained otherwise than the paper's, and how many others were left out."""
-    notes: list[str] = []
+def settings_note(results: Results, datasets: list[str]) -> str:
+    """Return sentences that say which of these datasets were trained otherwise than in the paper; empty if none."""
     differing: dict[str, list[str]] = {}
-    for dataset in datasets_of(results.usual):
+    for dataset in datasets:
         found: dict[str, set[str]] = {}
         for run in (cell.first for cell in results.usual if cell.first.dataset == dataset):
             for name, value in _deviations(run).items():
@@ -123,12 +117,9 @@ def settings_notes(results: Results) -> list[str]:
         if found:
             words = ", ".join(f"{name} {'/'.join(sorted(values))}" for name, values in found.items())
             differing.setdefault(words, []).append(dataset)
-    for words, datasets in differing.items():
-        notes.append(f"Settings other than the paper's ({', '.join(datasets)}): {words}.")
-    left_out = len(results.runs) - len(results.shown)
-    if left_out:
-        notes.append(f"{left_out} run{'s' if left_out > 1 else ''} with other settings than these are left out.")
-    return notes
+    return "".join(
+        f" Settings other than the paper's ({', '.join(names)}): {words}." for words, names in differing.items()
+    )
 
 
 def _deviations(run: Run) -> dict[str, str]:

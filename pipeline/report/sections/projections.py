@@ -11,6 +11,7 @@ from leap.pipeline.report.names import (
 )
 from leap.pipeline.report.published import lookup
 from leap.pipeline.report.section import Results, Section, column_labels, datasets_of
+from leap.pipeline.report.sections.main import settings_note
 from leap.pipeline.report.table import Table, Value, marked, value_of
 
 LEAPS = ("leap-f", "leap-l")
@@ -53,7 +54,7 @@ def projections(results: Results) -> Section | None:
         "projections",
         "Projections",
         "Each LEAP projection with fixed (LEAP-F) and learned directions (LEAP-L). Best, second and worst projection "
-        "of each backbone and column are marked; published values below ours.",
+        "of each backbone and column are marked." + settings_note(results, datasets),
         ("backbone", "projection"),
         tuple(label for label in labels for _ in LEAPS),
         tuple(groups),

@@ -11,6 +11,7 @@ from leap.pipeline.report.names import (
 from leap.pipeline.report.published import lookup
 from leap.pipeline.report.runs import Cell
 from leap.pipeline.report.section import Results, Section
+from leap.pipeline.report.sections.main import settings_note
 from leap.pipeline.report.selection import best_by
 from leap.pipeline.report.table import Table, marked, value_of
 
@@ -34,8 +35,8 @@ def synthetic(results: Results) -> Section | None:
         rows.append((backbone_label(backbone), *marked(values)))
     caption = (
         "Three points with zero to three edges, to be told apart by the number of edges. Accuracy in percent; best, "
-        "second and worst encoding of each backbone are marked, published values below ours."
-    )
+        "second and worst encoding of each backbone are marked."
+    ) + settings_note(results, [SYNTHETIC])
     table = Table(
         "synthetic",
         "Triads",
