@@ -108,12 +108,12 @@ def sweep(
     --------
     >>> import tempfile
     >>> from leap.pipeline import Context, Workforce, sweep
-    >>> from leap.pipeline.experiments.expand import Selection
+    >>> from leap.pipeline.experiments.sweep_file import parse
     >>> from leap.store import Store
     >>> folder = tempfile.mkdtemp()
     >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
-    >>> part = Selection(encodings=("none", "rwpe"), backbones=("gcn",), epochs=1, folds=2)
-    >>> result = sweep("compare", context, selection=part, runs=f"{folder}/runs")
+    >>> grid = {"dataset": "letters-low", "encodings": ["none", "rwpe"], "epochs": 1, "folds": 2, "batch_size": 256}
+    >>> result = sweep(parse({"grids": [grid]}, "example"), context, runs=f"{folder}/runs")
     >>> [outcome.state for outcome in result.outcomes]
     ['trained', 'trained']
     """

@@ -177,6 +177,20 @@ def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_s
     assert attempts.count(("rwpe", 1)) == 2
 
 
+@pytest.mark.slow
+def test_a_fold_that_fails_on_a_worker_leaves_the_others(write_sweep, shapes, tmp_path):
+    context, runs = Context(Store.open(tmp_path / "store"), workforce=Workforce(2)), tmp_path / "runs"
+    file = write_sweep(datasets=shapes, encodings=["none", "rwpe"])
+    broken = sweep(file, context, selection=Selection(encodings=("none",)), runs=runs).outcomes[0].path
+    (broken / "metrics.json").unlink()
+    (broken / "fold-1" / "result.json").unlink()
+    whole = (broken / "fold-1" / "last.pt").read_bytes()
+    (broken / "fold-1" / "last.pt").write_bytes(whole[: len(whole) // 2])
+    result = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in result.outcomes] == ["failed", "trained"]
+    assert result.failed[0].error.startswith("fold 1: the checkpoint")
+
+
 def test_a_network_that_the_data_cannot_have_fails_alone(context, write_sweep, shapes, tmp_path):
     file = write_sweep(datasets=shapes, encodings=["none"], folds=[2, 99], epochs=1)
     result = sweep(file, context, runs=tmp_path / "runs")
