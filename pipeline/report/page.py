@@ -12,7 +12,7 @@ KEY = (
     '<p class="key caption"><span class="best">best</span><span class="second">second</span>'
     '<span class="worst">worst</span></p>'
 )
-BESIDE = "Below each value: the published one, and how far from it ours lies in the larger standard deviation of the two (σ)."
+BESIDE = "Below each value: the published one, and the distance in the larger of the two standard deviations (σ)."
 
 
 def page(sections: Sequence[Section], pictures: Mapping[str, str], missing: Sequence[str], about: str) -> str:
