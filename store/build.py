@@ -8,7 +8,7 @@ written last. Readers never look at a folder without a manifest.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leap.store.artifact import Artifact, erase, folder_of
@@ -48,7 +48,7 @@ class PartitionWriter:
         location.remove(path)
         files = write_group(location, path, arrays, partition.model_dump())
         record = {
-            "files": {name: entry.model_dump() for name, entry in sorted(files.items())},
+            "files": {name: asdict(entry) for name, entry in sorted(files.items())},
             "partition": partition.model_dump(),
             "statistics": dict(statistics),
         }
@@ -142,7 +142,7 @@ def _read_record(location: Location, path: str, partition: Partition) -> Partiti
         raw = json.loads(location.read_bytes(f"{path}/{RECORD}"))
         if raw["partition"] != partition.model_dump():  # left by a version that cut the work in another way
             return None
-        files = {name: FileRecord.model_validate(entry) for name, entry in raw["files"].items()}
+        files = {name: FileRecord(**entry) for name, entry in raw["files"].items()}
         for name, record in files.items():
             if _file_record(location.read_bytes(f"{path}/{name}")) != record:
                 return None

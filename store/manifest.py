@@ -6,6 +6,7 @@ A manifest holds no times, host names or hit flags, so that equal work gives equ
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from leap.store.errors import DamagedArtifactError, NewerSchemaError
 from leap.store.keys import SCHEMA_VERSION, digest
@@ -13,10 +14,9 @@ from leap.store.keys import SCHEMA_VERSION, digest
 MANIFEST = "manifest.json"
 
 
-class FileRecord(BaseModel):
-    """Size and SHA-256 of one file of an artifact."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+class FileRecord:
+    """Size and SHA-256 of one file of an artifact; with slots, as a stream keeps those of thousands in memory."""
 
     bytes: int
     sha256: str
@@ -87,9 +87,7 @@ class Manifest(BaseModel):
 
     def encode(self) -> bytes:
         """Return the bytes of `manifest.json`: indented, one order of keys."""
-        import json
-
-        return (json.dumps(self.model_dump(by_alias=True), indent=1, sort_keys=True) + "\n").encode()
+        return _encode(self.model_dump(by_alias=True))
 
     @classmethod
     def decode(cls, data: bytes, key: str) -> "Manifest":
@@ -112,6 +110,11 @@ class Manifest(BaseModel):
                     f"artifact {key[:12]} has schema {schema}; this version of LEAP reads up to {SCHEMA_VERSION}. "
                     "Install a newer leap-graph."
                 )
+            # Checked before it becomes a model, and not by a copy of the model: manifests may name many files.
+            stated = raw.pop("digest")
+            is_sound = stated == digest(raw)
+            raw["digest"] = stated
+            is_sound = is_sound and _encode(raw) == data
             manifest = cls.model_validate(raw)
         except (ValueError, KeyError, TypeError, ValidationError) as error:
             if isinstance(error, NewerSchemaError):
@@ -119,11 +122,17 @@ class Manifest(BaseModel):
             raise DamagedArtifactError(
                 f"artifact {key[:12]}: {MANIFEST} is truncated or edited ({type(error).__name__}).", key
             ) from error
-        if manifest.digest != manifest._own_digest() or manifest.key != key or manifest.encode() != data:
+        if not is_sound or manifest.key != key:
             raise DamagedArtifactError(
                 f"artifact {key[:12]}: {MANIFEST} was edited; its own checksum does not match.", key
             )
         return manifest
+
+
+def _encode(content: dict[str, Any]) -> bytes:
+    import json
+
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 
 def content_of(files: dict[str, FileRecord]) -> str:

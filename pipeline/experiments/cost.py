@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from leap.pipeline.experiments.history import History
-from leap.pipeline.experiments.relevance import flat, relevant
 from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.relevance import relevant
 from leap.store import Artifact
 
 # Graphs and nodes, to have an idea before anything is downloaded.
@@ -85,7 +85,7 @@ class Costs:
 
 def _kinds(dataset: str, options: TrainOptions) -> Iterator[Hashable]:
     """Yield what makes two folds cost alike, from everything to the little that matters most."""
-    values: dict[str, Any] = relevant(flat(options))
+    values: dict[str, Any] = relevant(options.flat())
     yield dataset, tuple(sorted((n, str(value)) for n, value in values.items() if n not in NOT_COSTS))
     yield dataset, options.network.backbone, options.network.encoding, options.batch_size
 

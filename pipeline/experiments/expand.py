@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from leap.models.network_config import ENCODING_PARTS, LEAP_PARTS, BackboneName, NetworkConfig, ProjectionName
-from leap.pipeline.experiments.relevance import Kind, flat, relevant
 from leap.pipeline.experiments.stand_ins import STAND_INS
 from leap.pipeline.experiments.sweep_file import (
     NETWORK_FIELDS,
@@ -19,6 +18,7 @@ from leap.pipeline.experiments.sweep_file import (
 )
 from leap.pipeline.stages.options import validated
 from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.relevance import Kind, relevant
 from leap.store.errors import InvalidInputError
 
 # Options with few possible values, for suggestions.
@@ -38,7 +38,7 @@ class RunSpec:
 
     def values(self) -> dict[str, Any]:
         """Return the options that matter, by name, with the dataset."""
-        return {"dataset": self.dataset, **relevant(flat(self.options))}
+        return {"dataset": self.dataset, **relevant(self.options.flat())}
 
     @property
     def label(self) -> str:

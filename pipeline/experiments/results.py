@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.pipeline.experiments.relevance import Kind, matters
 from leap.pipeline.experiments.stand_ins import STAND_INS
+from leap.pipeline.training.relevance import Kind, matters
 from leap.pipeline.training.run_folder import METRICS, RunFolder
 
 if TYPE_CHECKING:

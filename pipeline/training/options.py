@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from leap.models.network_config import NetworkConfig
+from leap.pipeline.training.relevance import relevant
 from leap.store.keys import digest
 
 ALGORITHM = 1  # raised when the same options give other results
@@ -47,11 +48,16 @@ class TrainOptions(BaseModel):
         """What chooses the tested epoch for a dataset."""
         return self.select or SELECT_BY_DATASET.get(dataset, "loss")
 
+    def flat(self) -> dict[str, Any]:
+        """Return all options by name as JSON values, the network's beside the protocol's."""
+        values = self.model_dump(mode="json")
+        return {**values.pop("network"), **values}
+
     def fingerprint(self, dataset: str, keys: list[str]) -> str:
-        """Identity of a run: equal for equal options, artifacts and code."""
+        """Identity of a run: equal for equal artifacts, code and options, as far as these matter to the network."""
         facts: dict[str, Any] = {
             "algorithm": ALGORITHM,
-            "options": self.model_dump(mode="json"),
+            "options": relevant(self.flat()),
             "selection": self.selection(dataset),
             "keys": sorted(keys),
         }

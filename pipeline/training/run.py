@@ -59,11 +59,18 @@ class Run:
         metrics = self._summary(context, seconds)
         self.folder.finish(metrics)
         context.store.references.record_run(
-            self.folder.name,
+            self._record,
             [report.key for report in self.prepared.reports],
             path=str(self.folder.path.resolve()),
         )
         return metrics
+
+    @property
+    def _record(self) -> str:
+        """Name in the store, which may serve folders of the same name in different places."""
+        short = self.prepared.fingerprint[:10]
+        name = self.folder.name
+        return name if name.endswith(short) else f"{name[:80]}-{short}"
 
     def _summary(self, context: Context, seconds: float) -> dict[str, Any]:
         from leap.models.network import count_parameters

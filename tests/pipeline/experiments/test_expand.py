@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from leap.pipeline.datasets import catalog
 from leap.pipeline.experiments.expand import Selection, expand
-from leap.pipeline.experiments.relevance import flat
 from leap.pipeline.experiments.sweep_file import load, parse, presets
 from leap.pipeline.report.published import find
 from leap.store.errors import InvalidInputError
@@ -46,13 +46,21 @@ def test_presets_expand_into_different_runs_of_the_published_protocol(name):
     assert len(runs) == len(set(runs)) == COUNTS[name]
     if not name.startswith("paper-"):
         return
-    for run in runs:
+    for run in runs if name.startswith("paper-") else ():
         options, network = run.options, run.options.network
         assert (options.seed, options.split_seed, options.folds, options.epochs) == (42, 42, 5, 100)
         assert options.class_weight == ("none" if run.dataset == "alchemy_full" else "frequency")
         assert options.lape_drop == ("one" if "lape" in network.parts else "components")
         counts_edges = network.leap is not None or network.backbone.startswith("dect")
         assert network.edge_weight == (2.0 if counts_edges else 1.0)
+
+
+def test_the_quick_preset_needs_nothing_from_outside():
+    file = load("quick")
+    assert file.description
+    runs = expand(file)
+    assert {run.dataset for run in runs} <= {info.name for info in catalog() if info.presence == "embedded"}
+    assert {"none", "rwpe", "lape", "leap-f", "leap-l"} <= {run.options.network.encoding for run in runs}
 
 
 def test_the_main_preset_has_the_published_cell_for_each_run():
@@ -208,4 +216,4 @@ def test_a_file_of_ones_own_is_read(tmp_path):
     assert file.name == "mine"
     runs = expand(file)
     assert [run.options.network.hops for run in runs[:3]] == [(1,), (2,), (1, 2)]
-    assert flat(runs[0].options)["lr"] == 0.01
+    assert runs[0].options.flat()["lr"] == 0.01

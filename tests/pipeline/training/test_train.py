@@ -9,7 +9,8 @@ import torch
 import yaml
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from leap.pipeline import Context, Workforce, train
+from leap.models.network_config import NetworkConfig
+from leap.pipeline import Context, TrainOptions, Workforce, train
 from leap.pipeline.training import loop
 from leap.pipeline.training.run_folder import RunFolder
 from leap.pipeline.training.watch import EpochEvent
@@ -57,7 +58,8 @@ def test_a_run_leaves_everything_worth_keeping(context, options, shapes, run):
     right = np.array(predictions["label"]) == np.array(predictions["predicted"])
     fold = np.array(predictions["fold"])
     assert [right[fold == n].mean() for n in (0, 1)] == [entry["test"]["accuracy"] for entry in metrics["folds"]]
-    assert context.store.references.runs()["one"] == {entry["key"] for entry in metrics["keys"]}
+    record = f"one-{metrics['fingerprint'][:10]}"  # runs of that name elsewhere have records of their own
+    assert context.store.references.runs()[record] == {entry["key"] for entry in metrics["keys"]}
 
 
 def test_the_tested_epoch_is_the_one_with_the_lowest_validation_loss(context, options, shapes, run):
@@ -261,3 +263,12 @@ def test_data_without_labels_and_too_few_graphs_are_refused(context, options, ru
     with pytest.raises(InvalidInputError, match="too few for 5 folds"):
         train(few, options(folds=5), context, run=run)
     assert not run.exists()
+
+
+def test_options_that_do_not_matter_are_no_part_of_a_run():
+    def fingerprint(**network):
+        return TrainOptions(network=NetworkConfig(**network)).fingerprint("shapes", ["key"])
+
+    assert fingerprint(encoding="rwpe", projection="linear") == fingerprint(encoding="rwpe", projection="deepsets")
+    assert fingerprint(encoding="leap-l", projection="linear") != fingerprint(encoding="leap-l", projection="deepsets")
+    assert fingerprint(encoding="rwpe", dim=4) != fingerprint(encoding="rwpe", dim=5)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from leap.models.network_config import GLOBAL_BACKBONES, LEAP_PARTS
-from leap.pipeline.training.options import TrainOptions
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,3 @@ def relevant(values: Mapping[str, Any]) -> dict[str, Any]:
     kind = Kind.of(values)
     kept = {name: value for name, value in values.items() if matters(name, kind)}
     return kept | ({"encoding": "none"} if kind.is_global else {})
-
-
-def flat(options: TrainOptions) -> dict[str, Any]:
-    """Return all options by name as JSON values, the network's beside the protocol's."""
-    values = options.model_dump(mode="json")
-    return {**values.pop("network"), **values}
