@@ -11,6 +11,8 @@ from leap.cli.output import errors, human_seconds
 if TYPE_CHECKING:
     from leap.pipeline.experiments.progress import SweepEvent
 
+SOON_SECONDS = 10.0
+
 
 @contextlib.contextmanager
 def sweep_bar(*, quiet: bool) -> "Iterator[Callable[[SweepEvent], None] | None]":
@@ -41,7 +43,9 @@ def sweep_bar(*, quiet: bool) -> "Iterator[Callable[[SweepEvent], None] | None]"
         if not tasks:
             tasks.append(progress.add_task("", total=event.folds, left=""))
             live.start()
-        left = f"about {human_seconds(event.seconds_left)} left" + (f", {event.failed} failed" if event.failed else "")
+        soon = event.seconds_left < SOON_SECONDS
+        left = "a few seconds left" if soon else f"about {human_seconds(event.seconds_left)} left"
+        left += f", {event.failed} failed" if event.failed else ""
         progress.update(tasks[0], completed=event.done + event.failed, left=left)
         while len(lines) < len(event.running):
             lines.append(running.add_task(""))
