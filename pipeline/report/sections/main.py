@@ -49,7 +49,7 @@ def main(results: Results) -> Section | None:
                 by_validation,
                 "main-by-validation",
                 "Our own result: projection chosen by validation",
-                "Mean ± standard deviation of the test score over folds and seeds; for each LEAP cell with the projection "
+                "Mean ± standard deviation of the test score over folds and seeds; LEAP with the projection "
                 f"that is best on the validation part. {MARKS}",
                 with_published=False,
             )
