@@ -29,7 +29,7 @@ def sweep(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="PRESET|FILE.yaml",
+            metavar="SWEEP",
             help="Name of a preset ([bold]--list[/] shows all), or a YAML file of your own.",
             show_default=False,
         ),
@@ -117,18 +117,14 @@ def sweep(
     ] = None,
     budget_gb: BudgetGb = 4.0,
 ) -> None:
-    r"""Do all runs of a sweep: a preset for a table or figure of the paper, or a file of your own.
+    """Do all runs of a sweep: a preset for a table or figure of the paper, or a file of your own.
 
     What is missing in the store is made once, then all folds are trained in parallel.
 
     Stop it whenever you like: the same command goes on where it was. A run that fails does not stop the others.
 
-    A file has grids, and a grid has values for 'datasets' and any option of leap train:
-
-    [dim]grids:
-      - datasets: \[letters-high, ./mine.json]
-        backbones: \[gcn, nomp]
-        encodings: \[none, rwpe, leap-l][/]
+    A file is YAML with a list 'grids'. A grid has a value or a list of values for 'datasets', 'backbones', 'encodings'
+    and any other option of leap train, and stands for all their combinations.
 
     [dim]leap sweep quick[/]
     [dim]leap sweep paper-main --dataset Letter-high --dataset DHFR --plan[/]

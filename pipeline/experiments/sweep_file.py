@@ -95,7 +95,9 @@ def load(name_or_path: str | Path) -> SweepFile:
         raise InvalidInputError(f"cannot read the sweep {text!r}: {error.strerror}. Check the path.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = " ".join(str(error).split())
-        raise InvalidInputError(f"{text!r} is not YAML ({where}). 'leap sweep --help' shows an example.") from error
+        raise InvalidInputError(
+            f"{text!r} is not YAML ({where}). 'leap sweep --help' says what a sweep holds."
+        ) from error
     return parse(content, text)
 
 

@@ -62,7 +62,7 @@ def test_own_data_can_take_the_place_of_a_presets(leap, shapes, tmp_path):
     assert (planned["runs_done"], planned["folds_done"], planned["artifacts"], planned["seconds"]) == (2, 4, 0, 0)
 
 
-def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap, shapes, tu_folder, tmp_path):
+def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap, shapes, tu_folder):
     missing = tu_folder("toy")
     request = ("sweep", "compare", "--on", "./shapes.json", "--on", missing, "-b", "gcn", "-e", "none", *QUICK)
     assert leap(*request, "--plan").code == 0
