@@ -10,7 +10,7 @@ from leap.cli.output import console, plural, print_json
 from leap.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from leap.pipeline.report.write import ReportResult
+    from leap.pipeline.reports.write import ReportResult
 
 
 def report(
@@ -35,7 +35,7 @@ def report(
     [dim]leap report --runs runs --out report --graph 7[/]
     """
     from leap.cli.bars import Bars
-    from leap.pipeline.report.write import report as write
+    from leap.pipeline.reports.write import report as write
 
     result = write(runs, out, store=settings.open_store(), graph=graph, reporter=Bars(quiet=bool(settings.quiet)))
     if settings.json:

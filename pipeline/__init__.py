@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from leap.pipeline.export import to_pyg
     from leap.pipeline.loader import StreamDataset
     from leap.pipeline.neighborhoods import khop
+    from leap.pipeline.reports.write import report
     from leap.pipeline.stages.context import Context
     from leap.pipeline.stages.encode import encode
     from leap.pipeline.stages.extract import extract
@@ -36,6 +37,7 @@ _HOMES = {
     "ingest": "leap.pipeline.stages.ingest",
     "khop": "leap.pipeline.neighborhoods",
     "predict": "leap.pipeline.training.predict",
+    "report": "leap.pipeline.reports.write",
     "sweep": "leap.pipeline.experiments.sweep",
     "to_pyg": "leap.pipeline.export",
     "train": "leap.pipeline.training.stage",
@@ -55,6 +57,7 @@ __all__ = [
     "ingest",
     "khop",
     "predict",
+    "report",
     "sweep",
     "to_pyg",
     "train",

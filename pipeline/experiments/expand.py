@@ -157,7 +157,7 @@ def _run(values: dict[str, Any]) -> RunSpec:
 
 def _published_best(dataset: str, kind: Kind) -> str:
     """Projection of the paper's cell; a stand-in takes that of what it stands in for."""
-    from leap.pipeline.report.published import best_projection
+    from leap.pipeline.reports.published import best_projection
 
     leap = next(iter(kind.parts & LEAP_PARTS))
     found = best_projection(STAND_INS.get(dataset, dataset), kind.backbone, leap)

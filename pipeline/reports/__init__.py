@@ -1,0 +1,1 @@
+"""The report: published numbers, statistics, tables, figures and one page to look at."""

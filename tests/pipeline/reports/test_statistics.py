@@ -1,0 +1,100 @@
+"""The report's statistics equal what scipy and hand calculation give."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leap.pipeline.reports.statistics import (
+    average_ranks,
+    corrected_resampled_t_test,
+    distance,
+    holm,
+    mean_and_spread,
+    ranks,
+    verdict,
+)
+
+NUMBERS = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_size=2, max_size=30)
+
+
+@given(NUMBERS)
+def test_mean_and_spread_are_numpys_with_ddof_one(values):
+    mean, spread = mean_and_spread(values)
+    assert mean == pytest.approx(np.mean(values), abs=1e-9)
+    assert spread == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+
+
+def test_one_value_has_no_spread():
+    assert mean_and_spread([0.5]) == (0.5, None)
+
+
+@given(NUMBERS.filter(lambda values: np.std(values) > 1e-3))
+def test_without_overlap_the_corrected_test_is_the_ordinary_t_test(values):
+    ordinary = scipy.stats.ttest_1samp(values, 0.0)
+    ours = corrected_resampled_t_test(values, 0.0)
+    assert ours.statistic == pytest.approx(ordinary.statistic, rel=1e-9, abs=1e-12)
+    assert ours.p == pytest.approx(ordinary.pvalue, rel=1e-9)
+
+
+def test_the_correction_is_nadeau_and_bengios():
+    differences = np.array([1.2, 0.4, 2.2, -0.3, 1.6, 0.9, 1.1, 2.0, 0.2, 0.7])
+    variance = differences.var(ddof=1) * (1 / 10 + 450 / 1350)
+    expected = differences.mean() / math.sqrt(variance)
+    ours = corrected_resampled_t_test(differences.tolist(), 450 / 1350)
+    assert ours.statistic == pytest.approx(expected)
+    assert ours.p == pytest.approx(2 * scipy.stats.t.sf(abs(expected), 9))
+    assert ours.difference == pytest.approx(1.0)
+    assert ours.pairs == 10
+    assert ours.p > scipy.stats.ttest_1samp(differences, 0.0).pvalue
+
+
+def test_equal_differences_and_none_at_all():
+    same = corrected_resampled_t_test([0.1 + 0.2, 0.3, 0.3], 0.25)
+    assert (same.statistic, same.p) == (math.inf, 0.0)
+    nothing = corrected_resampled_t_test([0.0, 0.0], 0.25)
+    assert (nothing.statistic, nothing.p) == (0.0, 1.0)
+    assert corrected_resampled_t_test([1.0], 0.25) is None
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.02, 0.03, 0.005]) == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_lies_between_no_correction_and_bonferroni_and_keeps_the_order(values):
+    corrected = holm(values)
+    for raw, adjusted in zip(values, corrected, strict=True):
+        assert raw <= adjusted <= min(1.0, raw * len(values)) + 1e-15
+    by_raw = [corrected[index] for index in np.argsort(values, kind="stable")]
+    assert by_raw == sorted(by_raw)
+
+
+def test_a_verdict_needs_a_small_p():
+    assert verdict(1.0, 0.049) == "better"
+    assert verdict(-1.0, 0.049) == "worse"
+    assert verdict(5.0, 0.05) == "no difference shown"
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8))
+def test_ranks_are_scipys_average_ranks_of_the_negated_values(values):
+    ours = ranks({str(index): float(value) for index, value in enumerate(values)})
+    assert list(ours.values()) == scipy.stats.rankdata([-value for value in values], method="average").tolist()
+
+
+def test_average_ranks_over_datasets():
+    tables = [{"a": 3.0, "b": 2.0, "c": 1.0}, {"a": 1.0, "b": 1.0, "c": 0.0}]
+    assert average_ranks(tables) == {"a": 1.25, "b": 1.75, "c": 3.0}
+    assert average_ranks([]) == {}
+
+
+def test_distance_is_in_the_larger_standard_deviation():
+    assert distance(80.0, 1.0, 82.0, 2.0) == -1.0
+    assert distance(80.0, 4.0, 82.0, None) == -0.5
+    assert distance(100.0, 0.0, 100.0, 0.0) == 0.0
+    assert distance(99.0, 0.0, 100.0, 0.0) is None
