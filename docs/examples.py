@@ -29,10 +29,13 @@ LONGEST_LINE = 110
 
 _BLOCK = re.compile(r"(?P<note><!-- not run:[^\n]*-->\n)?^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 _VARIES = (
+    (re.compile(r"^\d+ +\d+\.\d %.*$", re.M), "FOLD"),
     (re.compile(r"\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"), "KEY"),
     (re.compile(r"\b\d+(\.\d+)? (s|min|h|days)\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (B|KiB|MiB|GiB)\b"), "SIZE"),
     (re.compile(r"\w+-?\w*=\d+\.\d+[\w.]*"), "VERSION"),
+    (re.compile(r"\b\d+\.\d+( ± \d+\.\d+)?( %|\b)"), "SCORE"),  # other processors round otherwise
+    (re.compile(r"\b[0-9a-f]{10}\b"), "KEY"),
     (re.compile(r"\s+"), " "),
 )
 
