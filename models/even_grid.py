@@ -17,15 +17,19 @@ _LOG2E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
 _ONE, _HALF, _LARGEST = np.float32(1.0), np.float32(0.5), np.float32(80.0)
+SMALLEST_STEP = 1e-4
 _SATURATED = np.float32(2.0 * WINDOW + 1.0)
 
 
 def is_even(grid: Any) -> bool:
-    """Whether thresholds ascend in equal steps, to float32 precision."""
+    """Whether thresholds ascend in equal steps, to float32 precision, that are not tiny.
+
+    The tables of these kernels cover the sigmoid's window in steps: tiny ones would make them huge.
+    """
     if len(grid) < 2:
         return False
     steps = np.diff(grid)
-    return bool(steps[0] > 0 and np.all(np.abs(steps - steps.mean()) <= 1e-6 * steps.mean()))
+    return bool(steps[0] >= SMALLEST_STEP and np.all(np.abs(steps - steps.mean()) <= 1e-6 * steps.mean()))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -108,11 +108,17 @@ def _run(job: FoldJob) -> dict[str, Any]:
         "val": {"loss": val.loss, **val.metrics},
         "sizes": {"train": _size(job, inputs, "train"), "val": len(val.items), "test": len(test.items)},
         "seconds": progress.seconds,
-        "seconds_an_epoch": progress.seconds / max(1, progress.epoch),
+        "seconds_an_epoch": _seconds_an_epoch(progress.history),
     }
     _write_predictions(folder / PREDICTIONS, job, test)
     write(folder / RESULT, json.dumps(result, indent=1) + "\n")
     return result
+
+
+def _seconds_an_epoch(history: list[Epoch]) -> float:
+    """Median, so that neither imports in the first epoch nor a pause of the machine counts."""
+    ends = [0.0, *(entry["seconds"] for entry in history)]
+    return float(np.median(np.diff(ends)))
 
 
 def _part(job: FoldJob, inputs: Inputs, name: str) -> Part:

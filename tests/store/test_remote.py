@@ -216,8 +216,10 @@ def test_the_lease_of_a_dead_holder_is_taken_over(url, monkeypatch):
 
 
 def test_of_many_that_take_over_a_dead_lease_one_at_a_time_holds_it(url, monkeypatch):
-    monkeypatch.setattr(lock_module, "LEASE_SECONDS", 0.5)
-    monkeypatch.setattr(lock_module, "LEASE_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(lock_module, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(
+        lock_module, "LEASE_POLL_SECONDS", 0.4
+    )  # far above the time of a request, also on a busy machine
     location = Store.open(url).location
     location.write_bytes(lock_path(location, "key"), json.dumps({"holder": "a dead process"}).encode())
     inside, most = [], []
