@@ -5,7 +5,8 @@ from dataclasses import astuple, dataclass
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example as always
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leap.models.directions import random_directions, threshold_grid
@@ -104,7 +105,7 @@ def test_dect_equals_the_formula(s, count):
     st.floats(0.0, 3.0),
     st.integers(0, 2**16),
 )
-@example(SimpleGraph(1, np.zeros((2, 0), np.int64)), 1, [0.0, 3.4610147886096054e-267], 2.0, 0.0, 0)
+@always(SimpleGraph(1, np.zeros((2, 0), np.int64)), 1, [0.0, 3.4610147886096054e-267], 2.0, 0.0, 0)
 def test_dect_equals_the_formula_for_any_ascending_thresholds(graph, d, thresholds, s, edge_weight, seed):
     x = np.random.default_rng(seed).integers(-3, 4, (graph.num_nodes, d)).astype(np.float32)
     parts = subgraphs(graph.to_networkx(), hops=2)
