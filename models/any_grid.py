@@ -98,7 +98,8 @@ def _slope(height: float, grid: Any, ratios: Any, s: float, upstream: Any, weigh
     while True:
         value = 1.0 / (1.0 + decay)
         term = weight * s * upstream[j] * value * (1.0 - value)
-        on_grid[j] += term
+        if len(on_grid):
+            on_grid[j] += term
         total += term
         j += 1
         if j == len(grid) or grid[j] > height + WINDOW / s:
@@ -130,7 +131,8 @@ def backward(
     """Add the gradients that the directions first … last contribute.
 
     `upstream` is (n, D, T). `on_heights` (N, last - first), `on_offsets` (n, last - first), `on_inverse` (n,) and
-    `on_grid` (T,) belong to the calling thread: columns of a shared array would share its cache lines.
+    `on_grid` (T,), or (0,) where it is not wanted, belong to the calling thread: columns of a shared array would share
+    its cache lines.
     """
     ratios = np.exp(-s * np.diff(grid))
     for v in range(len(node_ptr) - 1):

@@ -4,15 +4,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from leap.models.ect import EPSILON, index_arrays, kernels_for
 from leap.models.normalization import normalize, spread_means, spread_scales
-from leap.models.threads import share
+from leap.models.threads import cut, share
 from leap.store import Neighborhoods
 
-SERIAL_WORK = 60_000  # sigmoids below which a second thread costs more than it saves
+# Sigmoids below which one thread is faster: torch's own threads keep spinning for a while after whatever torch did
+# before, and a second thread of ours would share a core with them.
+SERIAL_WORK = 1_000_000
 
 
 def fused_dect(
@@ -84,27 +85,39 @@ class _Fused(torch.autograd.Function):
         s, edge_weight, threads = ctx.scalars
         upstream = gradients[0].detach().contiguous().numpy()
         nodes, count = heights.shape
-
-        def run(first: int, last: int) -> tuple[NDArray[np.float64], ...]:
-            shape = (nodes, last - first)
-            own = (np.zeros(shape), np.zeros(shape), np.zeros(nodes), np.zeros(len(grid)))
-            known = (heights, offsets, inverse, grid, s, edge_weight, upstream)
-            ctx.kernels.backward(first, last, *index, *known, *own)
-            return own
-
-        pieces = share(run, count, threads)
-        on_heights, on_offsets = (np.hstack([own[i] for own in pieces]) for i in (0, 1))
         needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
+
+        # Made here and not in the threads, whose memory goes back to the system each time and has to be mapped anew.
+        blocks = cut(count, threads)
+        made = [
+            (
+                np.zeros((nodes, b - a)),
+                np.zeros((nodes, b - a)),
+                np.zeros(nodes),
+                np.zeros(len(grid) * needs_thresholds),
+            )
+            for a, b in blocks
+        ]
+
+        def run(begin: int, end: int) -> None:
+            for block, own in zip(blocks[begin:end], made[begin:end], strict=True):
+                known = (heights, offsets, inverse, grid, s, edge_weight, upstream)
+                ctx.kernels.backward(*block, *index, *known, *own)
+
+        share(run, len(blocks), threads)
+        on_heights, on_offsets = (
+            made[0][:2] if len(made) == 1 else (np.hstack([own[i] for own in made]) for i in (0, 1))
+        )
         node_ptr, members = index[0], index[1]
         on_x = on_directions = on_thresholds = None
         if needs_thresholds:
-            on_thresholds = torch.from_numpy(np.sum([own[3] for own in pieces], axis=0).astype(np.float32))
+            on_thresholds = torch.from_numpy(np.sum([own[3] for own in made], axis=0).astype(np.float32))
         if centre is None:
             spread_means(node_ptr, members, on_offsets, on_heights)
         if needs_x:
             total = torch.from_numpy(on_heights) @ basis.T
             if centre is None:
-                on_scale = -(inverse**2) * np.sum([own[2] for own in pieces], axis=0)
+                on_scale = -(inverse**2) * np.sum([own[2] for own in made], axis=0)
                 spread_scales(features.numpy(), node_ptr, members, extent, farthest, on_scale, total.numpy())
             on_x = total.float()
         if needs_directions:

@@ -153,30 +153,26 @@ class LEAP(nn.Module):
         """
         hoods = self._per_hop(neighborhoods)
         known = [None] * len(hoods) if stats is None else [stats] if isinstance(stats, Statistics) else list(stats)
-        return torch.cat(
-            [
-                self.project(self.transform(x, hood, number, statistics), number)
-                for number, (hood, statistics) in enumerate(zip(hoods, known, strict=True))
-            ],
-            dim=1,
-        )
+        columns = []
+        for number, (hood, statistics) in enumerate(zip(hoods, known, strict=True)):
+            directions = self._encoder(number).directions  # once, as each access normalizes them
+            transform = self._transform(x, hood, number, statistics, directions)
+            columns.append(self._encoder(number).projection(transform, directions))
+        return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def transform(
         self, x: Tensor, neighborhoods: Neighborhoods, number: int = 0, stats: Statistics | None = None
     ) -> Tensor:
         """Return the transform (N, D, T) for the hop count at position `number`."""
+        return self._transform(x, neighborhoods, number, stats, self._encoder(number).directions)
+
+    def _transform(
+        self, x: Tensor, neighborhoods: Neighborhoods, number: int, stats: Statistics | None, directions: Tensor
+    ) -> Tensor:
         if x.ndim != 2 or x.shape[1] != self.in_channels:
             raise InvalidInputError(f"x must have shape (N, {self.in_channels}). Got {tuple(x.shape)}.")
-        encoder = self._encoder(number)
-        return dect(
-            x,
-            neighborhoods,
-            encoder.directions,
-            encoder.thresholds,
-            self.scale,
-            stats=stats,
-            edge_weight=self.edge_weight,
-        )
+        thresholds = self._encoder(number).thresholds
+        return dect(x, neighborhoods, directions, thresholds, self.scale, stats=stats, edge_weight=self.edge_weight)
 
     def project(self, transform: Tensor, number: int = 0) -> Tensor:
         """Project a transform, such as one cached in the store, for the hop count at position `number`."""

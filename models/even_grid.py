@@ -18,9 +18,11 @@ _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
 _ONE, _HALF, _LARGEST = np.float32(1.0), np.float32(0.5), np.float32(80.0)
 SMALLEST_STEP = 1e-4
+NARROW = 4  # thresholds in a window below which all of them are evaluated for all directions at once
 _SATURATED = np.float32(2.0 * WINDOW + 1.0)
 
 
+@numba.njit(cache=True, nogil=True)
 def is_even(grid: Any) -> bool:
     """Whether thresholds ascend in equal steps, to float32 precision, that are not tiny.
 
@@ -28,8 +30,13 @@ def is_even(grid: Any) -> bool:
     """
     if len(grid) < 2:
         return False
-    steps = np.diff(grid)
-    return bool(steps[0] >= SMALLEST_STEP and np.all(np.abs(steps - steps.mean()) <= 1e-6 * steps.mean()))
+    step = (grid[-1] - grid[0]) / (len(grid) - 1)
+    if not step >= SMALLEST_STEP:
+        return False
+    worst = 0.0
+    for j in range(len(grid) - 1):
+        worst = max(worst, abs(grid[j + 1] - grid[j] - step))
+    return worst <= 1e-6 * step
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -74,9 +81,10 @@ def _locate(
     `bits` seen as float32. Rows are not handed over as views: each would count references to an array that all threads
     share, and they would wait for each other.
     """
+    per_step = 1.0 / step
     for i in range(len(anchor)):
         top = max(heights[a, low + i], heights[b, low + i])
-        position = ((top - offsets[v, low + i]) * inverse - origin) / step
+        position = ((top - offsets[v, low + i]) * inverse - origin) * per_step
         position = min(max(position, -bound), bound)
         below = np.floor(position + rounding)
         anchor[i] = np.int32(below)
@@ -95,6 +103,15 @@ def _locate(
         bits[i] = (np.int32(whole) + np.int32(127)) << np.int32(23)
     for i in range(len(anchor)):
         decay[i] *= power[i]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _values(decay: Any, factors: Any, values: Any) -> None:
+    """Fill the sigmoids (width, D) of all thresholds in the window, directions side by side for SIMD."""
+    for k in range(len(factors)):
+        factor = factors[k]
+        for i in range(len(decay)):
+            values[k, i] = _ONE / (_ONE + decay[i] * factor)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -121,7 +138,9 @@ def forward(
     anchor, decay = np.empty(count, np.int32), np.empty(count, np.float32)
     bits = np.empty(count, np.int32)
     power = bits.view(np.float32)
-    curve, jumps = np.empty((count, size)), np.empty((count, size + 1))
+    values = np.empty((width, count), np.float32)
+    # Room for a whole window on either side of the grid spares the narrow case its comparisons.
+    curve, jumps = np.empty((count, size + 2 * width)), np.empty((count, size + width + 1))
     for v in range(begin, end):
         curve[:] = 0.0
         jumps[:] = 0.0
@@ -138,12 +157,21 @@ def forward(
                 heights, a, b, offsets, v, 0, inverse[v], grid[0], step, rounding, bound, sharpness,
                 anchor, decay, bits, power,
             )  # fmt: skip
+            if width <= NARROW:
+                _values(decay, factors, values)
+                for i in range(count):
+                    column = np.uint64(min(max(anchor[i] - before, -width), size) + width)
+                    for j in range(width):
+                        k = np.uint64(j)
+                        curve[i, column + k] += weight * values[k, i]
+                    jumps[i, column] += weight
+                continue
             for i in range(count):
                 first = anchor[i] - before
                 last = min(first + width, size)
                 lowest = max(first, 0)
                 # Unsigned indices spare numba its check for negative ones, and the loop becomes SIMD instructions.
-                start, column, skipped = decay[i], np.uint64(lowest), np.uint64(lowest - first)
+                start, column, skipped = decay[i], np.uint64(lowest + width), np.uint64(lowest - first)
                 for j in range(last - lowest):
                     k = np.uint64(j)
                     curve[i, column + k] += weight / (_ONE + start * factors[skipped + k])
@@ -152,7 +180,7 @@ def forward(
             level = 0.0
             for j in range(size):
                 level += jumps[i, j]
-                out[v, i, j] = level + curve[i, j]
+                out[v, i, j] = level + curve[i, j + width]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
@@ -177,15 +205,16 @@ def backward(
     on_grid: Any,
 ) -> None:
     """Add the gradients that the directions low … high contribute; see `any_grid.backward`."""
-    count, size = high - low, len(grid)
+    count, size, needs_grid = high - low, len(grid), len(on_grid) > 0
     step, rounding, before, factors = _window(grid, s)
     sharpness, bound, width = np.float32(s * step), float(size + len(factors)), len(factors)
     anchor, decay = np.empty(count, np.int32), np.empty(count, np.float32)
     bits = np.empty(count, np.int32)
     power = bits.view(np.float32)
+    values = np.empty((width, count), np.float32)
     slope = np.empty(count, np.float64)
     for v in range(len(node_ptr) - 1):
-        scale = inverse[v]
+        scale, pull = inverse[v], 0.0
         members = node_ptr[v + 1] - node_ptr[v]
         for m in range(members + edge_ptr[v + 1] - edge_ptr[v]):
             if m < members:
@@ -199,6 +228,9 @@ def backward(
                 heights, a, b, offsets, v, low, scale, grid[0], step, rounding, bound, sharpness,
                 anchor, decay, bits, power,
             )  # fmt: skip
+            is_narrow = width <= NARROW
+            if is_narrow:
+                _values(decay, factors, values)
             for i in range(count):
                 first = anchor[i] - before
                 lowest = max(first, 0)
@@ -206,16 +238,17 @@ def backward(
                 total = np.float32(0.0)
                 for j in range(min(first + width, size) - lowest):
                     k = np.uint64(j)
-                    value = _ONE / (_ONE + start * factors[skipped + k])
+                    value = values[skipped + k, i] if is_narrow else _ONE / (_ONE + start * factors[skipped + k])
                     term = weight * upstream[v, low + i, column + k] * value * (_ONE - value)
-                    on_grid[column + k] += term
                     total += term
+                    if needs_grid:
+                        on_grid[column + k] += term
                 slope[i] = total
             for i in range(count):
                 top = max(heights[a, low + i], heights[b, low + i])
                 moved = slope[i] * scale
                 on_offsets[v, i] += moved
-                on_inverse[v] -= slope[i] * (top - offsets[v, low + i])
+                pull += slope[i] * (top - offsets[v, low + i])
                 if m < members:
                     on_heights[a, i] -= moved
                 elif heights[a, low + i] == heights[b, low + i]:
@@ -226,3 +259,4 @@ def backward(
                     on_heights[a, i] -= moved
                 else:
                     on_heights[b, i] -= moved
+        on_inverse[v] -= pull

@@ -5,40 +5,40 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TypeVar
-
-Result = TypeVar("Result")
 
 
-def share(run: Callable[[int, int], Result], count: int, threads: int, *, blocks_a_thread: int = 1) -> list[Result]:
-    """Call `run` on consecutive ranges that cover 0 … count; return what it returns, in their order.
+def cut(count: int, blocks: int) -> list[tuple[int, int]]:
+    """Cut 0 … count into as many consecutive ranges of about the same length, or fewer if count is less."""
+    blocks = max(1, min(blocks, count))
+    return list(pairwise(count * i // blocks for i in range(blocks + 1)))
+
+
+def share(run: Callable[[int, int], None], count: int, threads: int, *, blocks_a_thread: int = 1) -> None:
+    """Call `run` on consecutive ranges that cover 0 … count.
 
     Parameters
     ----------
     run : takes a range's begin and end. Ranges run at the same time, so that each must write what is its own.
     blocks_a_thread : more than one evens out ranges that take longer than others.
     """
-    blocks = min(threads * blocks_a_thread, count)
-    if threads <= 1 or blocks <= 1:
-        return [run(0, count)]
-    ranges = list(pairwise(count * i // blocks for i in range(blocks + 1)))
-    found: dict[int, Result] = {}
-    waiting = list(range(blocks))
+    waiting = cut(count, threads * blocks_a_thread)
+    if threads <= 1 or len(waiting) <= 1:
+        run(0, count)
+        return
 
     def drain() -> None:
         while True:
             try:
-                number = waiting.pop(0)  # atomic under the GIL
+                block = waiting.pop(0)  # atomic under the GIL
             except IndexError:
                 return
-            found[number] = run(*ranges[number])
+            run(*block)
 
-    others = [_pool().submit(drain) for _ in range(min(threads, blocks) - 1)]
+    others = [_pool().submit(drain) for _ in range(min(threads, len(waiting)) - 1)]
     drain()
     for other in others:
         if not other.cancel():  # one that never started left nothing undone
             other.result()
-    return [found[number] for number in range(blocks)]
 
 
 @functools.cache
