@@ -231,6 +231,9 @@ def backward(
             is_narrow = width <= NARROW
             if is_narrow:
                 _values(decay, factors, values)
+                for k in range(width):
+                    for i in range(count):
+                        values[k, i] *= _ONE - values[k, i]
             for i in range(count):
                 first = anchor[i] - before
                 lowest = max(first, 0)
@@ -238,25 +241,29 @@ def backward(
                 total = np.float32(0.0)
                 for j in range(min(first + width, size) - lowest):
                     k = np.uint64(j)
-                    value = values[skipped + k, i] if is_narrow else _ONE / (_ONE + start * factors[skipped + k])
-                    term = weight * upstream[v, low + i, column + k] * value * (_ONE - value)
+                    if is_narrow:
+                        rise = values[skipped + k, i]
+                    else:
+                        value = _ONE / (_ONE + start * factors[skipped + k])
+                        rise = value * (_ONE - value)
+                    term = upstream[v, low + i, column + k] * rise
                     total += term
                     if needs_grid:
-                        on_grid[column + k] += term
-                slope[i] = total
-            for i in range(count):
-                top = max(heights[a, low + i], heights[b, low + i])
-                moved = slope[i] * scale
-                on_offsets[v, i] += moved
-                pull += slope[i] * (top - offsets[v, low + i])
-                if m < members:
-                    on_heights[a, i] -= moved
-                elif heights[a, low + i] == heights[b, low + i]:
+                        on_grid[column + k] += weight * term
+                slope[i] = weight * total
+            if m < members:
+                for i in range(count):
+                    pull += slope[i] * (heights[a, low + i] - offsets[v, low + i])
+                    on_heights[a, i] -= slope[i] * scale
+                    on_offsets[v, i] += slope[i] * scale
+            else:
+                for i in range(count):
+                    one, other = heights[a, low + i], heights[b, low + i]
                     # Ends of equal height share the gradient, as torch.maximum has it.
-                    on_heights[a, i] -= 0.5 * moved
-                    on_heights[b, i] -= 0.5 * moved
-                elif heights[a, low + i] > heights[b, low + i]:
-                    on_heights[a, i] -= moved
-                else:
-                    on_heights[b, i] -= moved
+                    share = 1.0 if one > other else 0.5 if one == other else 0.0
+                    moved = slope[i] * scale
+                    pull += slope[i] * (max(one, other) - offsets[v, low + i])
+                    on_heights[a, i] -= share * moved
+                    on_heights[b, i] -= (1.0 - share) * moved
+                    on_offsets[v, i] += moved
         on_inverse[v] -= pull
