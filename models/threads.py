@@ -21,18 +21,29 @@ def share(run: Callable[[int, int], None], count: int, threads: int, *, blocks_a
     run : takes a range's begin and end. Ranges run at the same time, so that each must write what is its own.
     blocks_a_thread : more than one evens out ranges that take longer than others.
     """
+    share_among(lambda: run, count, threads, blocks_a_thread=blocks_a_thread)
+
+
+def share_among(
+    new_worker: Callable[[], Callable[[int, int], object]], count: int, threads: int, *, blocks_a_thread: int
+) -> None:
+    """As `share`, with a function of its own for each thread, so that scratch arrays belong to that thread alone.
+
+    With one thread, or one range, everything runs in the calling thread as a single range.
+    """
     waiting = cut(count, threads * blocks_a_thread)
     if threads <= 1 or len(waiting) <= 1:
-        run(0, count)
+        new_worker()(0, count)
         return
 
     def drain() -> None:
+        worker = new_worker()
         while True:
             try:
                 block = waiting.pop(0)  # atomic under the GIL
             except IndexError:
                 return
-            run(*block)
+            worker(*block)
 
     others = [_pool().submit(drain) for _ in range(min(threads, len(waiting)) - 1)]
     drain()

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from leap.store.errors import InvalidInputError, WorkFailedError
@@ -65,14 +66,7 @@ class InlineRunner:
     ) -> None:
         """Call `function(*args)` for each entry in order."""
         for args in arguments:
-            try:
-                result = function(*args)
-            except Exception as error:
-                if on_failed is None:
-                    raise
-                on_failed(args, error)
-            else:
-                on_done(result)
+            _settle(partial(function, *args), args, on_done, on_failed)
 
 
 class DaskRunner:
@@ -95,17 +89,23 @@ class DaskRunner:
         futures = {self._client.submit(function, *args, pure=False): args for args in arguments}
         try:
             for future in as_completed(list(futures), loop=self._client.loop):
-                args = futures.pop(future)
-                try:
-                    result = _result(future)
-                except Exception as error:
-                    if on_failed is None:
-                        raise
-                    on_failed(args, error)
-                else:
-                    on_done(result)
+                _settle(partial(_result, future), futures.pop(future), on_done, on_failed)
         finally:
             self._client.cancel(list(futures), force=True)
+
+
+def _settle(
+    work: Callable[[], Any], args: Arguments, on_done: Callable[[Any], None], on_failed: OnFailed | None
+) -> None:
+    """Hand over what some work returns, or how it failed where somebody wants to know."""
+    try:
+        result = work()
+    except Exception as error:
+        if on_failed is None:
+            raise
+        on_failed(args, error)
+    else:
+        on_done(result)
 
 
 def _result(future: Any) -> Any:

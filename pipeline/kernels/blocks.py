@@ -1,10 +1,10 @@
-"""Run a kernel that releases the GIL over blocks of rows, on several Python threads."""
+"""How kernels that release the GIL are run over blocks of rows, on several Python threads."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numba
+
+from leap.models.threads import share_among
 
 BLOCKS_PER_THREAD = 8
 """More blocks than threads, because blocks of equally many rows need not take equally long."""
@@ -24,25 +24,4 @@ def run_in_blocks(new_worker: Callable[[], Callable[[int, int], object]], rows: 
         scratch arrays belong to that thread alone. Rows must be independent: blocks run in any order.
     threads : with one thread (or one row) everything runs in the calling thread, as a single block.
     """
-    if threads <= 1 or rows <= 1:
-        new_worker()(0, rows)
-        return
-    count = min(rows, threads * BLOCKS_PER_THREAD)
-    bounds = [rows * i // count for i in range(count + 1)]
-    blocks = list(pairwise(bounds))
-
-    def drain() -> None:
-        worker = new_worker()
-        while True:
-            try:
-                block = blocks.pop(0)  # atomic under the GIL
-            except IndexError:
-                return
-            worker(*block)
-
-    # A pool of its own for each call: it costs some 0.1 ms and, unlike a shared one, survives a fork.
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(drain) for _ in range(threads - 1)]
-        drain()
-        for other in others:
-            other.result()
+    share_among(new_worker, rows, threads, blocks_a_thread=BLOCKS_PER_THREAD)
