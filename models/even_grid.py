@@ -1,9 +1,14 @@
 """Fast DECT kernels for evenly spaced thresholds, forward and backward.
 
-On an even grid the active window of a sigmoid is found by arithmetic, and one exponential serves all its thresholds:
-neighbouring ones differ by a constant factor. That exponential is a polynomial here, because numba calls the C library
-for `exp`, one number at a time, while this loop over directions becomes SIMD instructions. Heights come in float64, so
-that features far from zero do not cancel; what follows is relative to the nearest threshold and done in float32.
+On an even grid one exponential serves all thresholds, for neighbouring ones differ by a constant factor: a sigmoid is
+1 / (1 + decay · factor), where `decay` belongs to a height and its anchor, the threshold below it, and `factor` to the
+distance of a threshold from the anchor. Factors come from a table, which says 0 and infinity outside the sigmoid's
+active window; so every height evaluates the same number of thresholds, without a branch.
+
+Everything heavy is a plain loop over flat arrays that becomes SIMD instructions. Therefore the exponential is a
+polynomial (numba calls the C library for `exp`, one number at a time), several nodes and edges are taken at a time,
+and indices are unsigned (signed ones are checked for being negative). Heights come in float64, so that features far
+from zero do not cancel; what follows is relative to the anchor and done in float32.
 """
 
 from typing import Any
@@ -16,10 +21,11 @@ from leap.models.any_grid import WINDOW
 _LOG2E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
-_ONE, _HALF, _LARGEST = np.float32(1.0), np.float32(0.5), np.float32(80.0)
+_ONE, _HALF = np.float32(1.0), np.float32(0.5)
+_LARGEST = np.float32(40.0)  # exponents are clipped here: the sigmoid is then 0 or 1 to 4e-18
 SMALLEST_STEP = 1e-4
-NARROW = 4  # thresholds in a window below which all of them are evaluated for all directions at once
-_SATURATED = np.float32(2.0 * WINDOW + 1.0)
+_CHUNK = 16  # nodes and edges taken at a time
+_LANES = 8  # float32 numbers in a register: a whole multiple leaves no remainder
 
 
 @numba.njit(cache=True, nogil=True)
@@ -40,81 +46,105 @@ def is_even(grid: Any) -> bool:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _window(grid: Any, s: float) -> tuple[float, float, int, Any]:
-    """Return the step, the rounding, the thresholds before the anchor, and exp(-s (t - anchor)) over the window.
+def _window(grid: Any, s: float) -> tuple[float, float, int, int, Any]:
+    """Return the step, the rounding, the window's reach in steps, the thresholds to evaluate, and the factors.
 
-    The anchor is the threshold below a height or, on a grid so coarse that only one threshold can be active, the
-    nearest one (rounding 0.5): either way no exponential overflows.
+    The anchor is the threshold below a height or, on a grid so coarse that only one threshold can be active, that one:
+    either way no exponential overflows. The factor of a threshold k steps above the anchor is at k + reach + size.
     """
     size = len(grid)
     step = (grid[size - 1] - grid[0]) / (size - 1)
-    if s * step > 2.0 * WINDOW:
-        return step, 0.5, 0, np.ones(1, np.float32)
+    is_coarse = s * step > 2.0 * WINDOW
     # Normalized heights lie in [-1, 1]: no window needs to reach farther than from there across the grid.
     farthest = np.ceil((1.0 + max(abs(grid[0]), abs(grid[size - 1]))) / step) + 1.0
-    reach = int(min(np.ceil(WINDOW / (s * step)), farthest))
-    return step, 0.0, reach - 1, np.exp(-s * step * np.arange(1 - reach, reach + 1)).astype(np.float32)
+    reach = 1 if is_coarse else int(min(np.ceil(WINDOW / (s * step)), farthest))
+    factors = np.empty(2 * (size + reach + 1), np.float32)
+    for place in range(len(factors)):
+        k = place - reach - size
+        if k == 0:
+            factors[place] = 1.0
+        elif k <= -reach:
+            factors[place] = np.inf
+        elif k > reach or is_coarse:
+            factors[place] = 0.0
+        else:
+            factors[place] = np.exp(-s * step * k)
+    span = -(-2 * reach // _LANES) * _LANES
+    if size <= 2 * _LANES or span > size:
+        span = size
+    # On a coarse grid, a height past the window of the threshold below it belongs to the one above.
+    rounding = max(0.5, 1.0 - 2.0 * WINDOW / (s * step)) if is_coarse else 0.0
+    return step, rounding, reach, span, factors
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _locate(
-    heights: Any,
-    a: int,
-    b: int,
-    offsets: Any,
     v: int,
+    done: int,
+    taken: int,
+    node_ptr: Any,
+    nodes: Any,
+    edge_ptr: Any,
+    tails: Any,
+    heads: Any,
+    heights: Any,
+    offsets: Any,
     low: int,
-    inverse: float,
+    count: int,
+    per_step: float,
     origin: float,
-    step: float,
     rounding: float,
-    bound: float,
-    sharpness: Any,
+    beyond: int,
+    size: int,
     anchor: Any,
-    decay: Any,
-    bits: Any,
-    power: Any,
+    rest: Any,
 ) -> None:
-    """For each direction from `low` on: the index of its anchor, maybe beyond the grid, and exp(-s (anchor - h)).
+    """For nodes and edges `done` … of the neighbourhood v: each height's anchor, and its distance from it in steps.
 
-    The height is that of the higher of the nodes a and b (twice the same for one) in the neighbourhood v. `power` is
-    `bits` seen as float32. Rows are not handed over as views: each would count references to an array that all threads
-    share, and they would wait for each other.
+    An edge is as high as the higher of its ends. Anchors farther than `beyond` from the grid are moved there, out of
+    every threshold's window. Rows are not handed over as views: each would count references to an array that all
+    threads share, and they would wait for each other.
     """
-    per_step = 1.0 / step
-    for i in range(len(anchor)):
-        top = max(heights[a, low + i], heights[b, low + i])
-        position = ((top - offsets[v, low + i]) * inverse - origin) * per_step
-        position = min(max(position, -bound), bound)
-        below = np.floor(position + rounding)
-        anchor[i] = np.int32(below)
-        argument = np.float32(position - below) * sharpness
-        argument = min(max(argument, -_LARGEST), _LARGEST)
+    lowest, highest = -float(beyond), float(size - 1 + beyond)
+    members = node_ptr[v + 1] - node_ptr[v]
+    for m in range(taken):
+        if done + m < members:
+            a = b = nodes[node_ptr[v] + done + m]
+        else:
+            k = edge_ptr[v] + done + m - members
+            a, b = tails[k], heads[k]
+        for number in range(count):
+            i, place = np.uint64(low + number), np.uint64(m * count + number)
+            top = max(heights[a, i], heights[b, i])
+            position = (top - offsets[v, i]) * per_step - origin
+            position = min(max(position, lowest), highest)
+            below = np.floor(position + rounding)
+            anchor[place] = np.int32(below)
+            rest[place] = np.float32(position - below)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _exponentials(count: int, sharpness: Any, rest: Any, decay: Any, bits: Any, power: Any) -> None:
+    """Fill `decay` with exp(sharpness · rest); `power` is `bits` seen as float32."""
+    for number in range(count):
+        i = np.uint64(number)
+        argument = min(max(rest[i] * sharpness, -_LARGEST), _LARGEST)
         whole = np.floor(argument * _LOG2E + _HALF)
-        rest = argument - whole * _LN2_HIGH - whole * _LN2_LOW
+        r = argument - whole * _LN2_HIGH - whole * _LN2_LOW
         series = np.float32(1.9875691500e-4)
-        series = series * rest + np.float32(1.3981999507e-3)
-        series = series * rest + np.float32(8.3334519073e-3)
-        series = series * rest + np.float32(4.1665795894e-2)
-        series = series * rest + np.float32(1.6666665459e-1)
-        series = series * rest + np.float32(5.0000001201e-1)
-        # Past this the sigmoid is zero, and exactly so.
-        decay[i] = series * rest * rest + rest + _ONE if argument < _SATURATED else np.float32(np.inf)
+        series = series * r + np.float32(1.3981999507e-3)
+        series = series * r + np.float32(8.3334519073e-3)
+        series = series * r + np.float32(4.1665795894e-2)
+        series = series * r + np.float32(1.6666665459e-1)
+        series = series * r + np.float32(5.0000001201e-1)
+        decay[i] = series * r * r + r + _ONE
         bits[i] = (np.int32(whole) + np.int32(127)) << np.int32(23)
-    for i in range(len(anchor)):
+    for number in range(count):
+        i = np.uint64(number)
         decay[i] *= power[i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _values(decay: Any, factors: Any, values: Any) -> None:
-    """Fill the sigmoids (width, D) of all thresholds in the window, directions side by side for SIMD."""
-    for k in range(len(factors)):
-        factor = factors[k]
-        for i in range(len(decay)):
-            values[k, i] = _ONE / (_ONE + decay[i] * factor)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def forward(
     begin: int,
     end: int,
@@ -133,57 +163,49 @@ def forward(
 ) -> None:
     """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end."""
     count, size = heights.shape[1], len(grid)
-    step, rounding, before, factors = _window(grid, s)
-    sharpness, bound, width = np.float32(s * step), float(size + len(factors)), len(factors)
-    anchor, decay = np.empty(count, np.int32), np.empty(count, np.float32)
-    bits = np.empty(count, np.int32)
+    step, rounding, reach, span, factors = _window(grid, s)
+    sharpness, origin = np.float32(s * step), grid[0] / step
+    anchor, bits = np.empty(_CHUNK * count, np.int32), np.empty(_CHUNK * count, np.int32)
+    rest, decay = np.empty(_CHUNK * count, np.float32), np.empty(_CHUNK * count, np.float32)
     power = bits.view(np.float32)
-    values = np.empty((width, count), np.float32)
-    # Room for a whole window on either side of the grid spares the narrow case its comparisons.
-    curve, jumps = np.empty((count, size + 2 * width)), np.empty((count, size + width + 1))
+    curve, jumps = np.empty(count * size), np.empty((count, size + 1))
     for v in range(begin, end):
         curve[:] = 0.0
         jumps[:] = 0.0
         members = node_ptr[v + 1] - node_ptr[v]
-        for m in range(members + edge_ptr[v + 1] - edge_ptr[v]):
-            if m < members:
-                a = b = nodes[node_ptr[v] + m]
-                weight = _ONE
-            else:
-                k = edge_ptr[v] + m - members
-                a, b = tails[k], heads[k]
-                weight = np.float32(-edge_weight)
+        total = members + edge_ptr[v + 1] - edge_ptr[v]
+        for done in range(0, total, _CHUNK):
+            taken = min(_CHUNK, total - done)
             _locate(
-                heights, a, b, offsets, v, 0, inverse[v], grid[0], step, rounding, bound, sharpness,
-                anchor, decay, bits, power,
+                v, done, taken, node_ptr, nodes, edge_ptr, tails, heads, heights, offsets, 0, count,
+                inverse[v] / step, origin, rounding, reach + 1, size, anchor, rest,
             )  # fmt: skip
-            if width <= NARROW:
-                _values(decay, factors, values)
+            _exponentials(taken * count, sharpness, rest, decay, bits, power)
+            for m in range(taken):
+                weight = _ONE if done + m < members else np.float32(-edge_weight)
                 for i in range(count):
-                    column = np.uint64(min(max(anchor[i] - before, -width), size) + width)
-                    for j in range(width):
+                    place = np.uint64(m * count + i)
+                    start = min(max(anchor[place] - reach + 1, 0), size - span)
+                    first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(i * size + start)
+                    own = decay[place]
+                    for j in range(span):
                         k = np.uint64(j)
-                        curve[i, column + k] += weight * values[k, i]
-                    jumps[i, column] += weight
-                continue
+                        curve[row + k] += weight / (_ONE + own * factors[first + k])
+                    if span < size:
+                        jumps[i, start + span] += weight
+        if span == size:
             for i in range(count):
-                first = anchor[i] - before
-                last = min(first + width, size)
-                lowest = max(first, 0)
-                # Unsigned indices spare numba its check for negative ones, and the loop becomes SIMD instructions.
-                start, column, skipped = decay[i], np.uint64(lowest + width), np.uint64(lowest - first)
-                for j in range(last - lowest):
-                    k = np.uint64(j)
-                    curve[i, column + k] += weight / (_ONE + start * factors[skipped + k])
-                jumps[i, max(last, 0)] += weight
-        for i in range(count):
-            level = 0.0
-            for j in range(size):
-                level += jumps[i, j]
-                out[v, i, j] = level + curve[i, j + width]
+                for j in range(size):
+                    out[v, i, j] = curve[i * size + j]
+        else:
+            for i in range(count):
+                level = 0.0
+                for j in range(size):
+                    level += jumps[i, j]
+                    out[v, i, j] = level + curve[i * size + j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
 def backward(
     low: int,
     high: int,
@@ -206,64 +228,63 @@ def backward(
 ) -> None:
     """Add the gradients that the directions low … high contribute; see `any_grid.backward`."""
     count, size, needs_grid = high - low, len(grid), len(on_grid) > 0
-    step, rounding, before, factors = _window(grid, s)
-    sharpness, bound, width = np.float32(s * step), float(size + len(factors)), len(factors)
-    anchor, decay = np.empty(count, np.int32), np.empty(count, np.float32)
-    bits = np.empty(count, np.int32)
+    step, rounding, reach, span, factors = _window(grid, s)
+    sharpness, origin = np.float32(s * step), grid[0] / step
+    anchor, bits = np.empty(_CHUNK * count, np.int32), np.empty(_CHUNK * count, np.int32)
+    rest, decay = np.empty(_CHUNK * count, np.float32), np.empty(_CHUNK * count, np.float32)
     power = bits.view(np.float32)
-    values = np.empty((width, count), np.float32)
-    slope = np.empty(count, np.float64)
+    slope, moved = np.empty(count), np.empty(count)
     for v in range(len(node_ptr) - 1):
         scale, pull = inverse[v], 0.0
+        moved[:] = 0.0
         members = node_ptr[v + 1] - node_ptr[v]
-        for m in range(members + edge_ptr[v + 1] - edge_ptr[v]):
-            if m < members:
-                a = b = nodes[node_ptr[v] + m]
-                weight = np.float32(s)
-            else:
-                k = edge_ptr[v] + m - members
-                a, b = tails[k], heads[k]
-                weight = np.float32(-edge_weight * s)
+        total = members + edge_ptr[v + 1] - edge_ptr[v]
+        for done in range(0, total, _CHUNK):
+            taken = min(_CHUNK, total - done)
             _locate(
-                heights, a, b, offsets, v, low, scale, grid[0], step, rounding, bound, sharpness,
-                anchor, decay, bits, power,
+                v, done, taken, node_ptr, nodes, edge_ptr, tails, heads, heights, offsets, low, count,
+                inverse[v] / step, origin, rounding, reach + 1, size, anchor, rest,
             )  # fmt: skip
-            is_narrow = width <= NARROW
-            if is_narrow:
-                _values(decay, factors, values)
-                for k in range(width):
-                    for i in range(count):
-                        values[k, i] *= _ONE - values[k, i]
-            for i in range(count):
-                first = anchor[i] - before
-                lowest = max(first, 0)
-                start, column, skipped = decay[i], np.uint64(lowest), np.uint64(lowest - first)
-                total = np.float32(0.0)
-                for j in range(min(first + width, size) - lowest):
-                    k = np.uint64(j)
-                    if is_narrow:
-                        rise = values[skipped + k, i]
-                    else:
-                        value = _ONE / (_ONE + start * factors[skipped + k])
-                        rise = value * (_ONE - value)
-                    term = upstream[v, low + i, column + k] * rise
-                    total += term
+            _exponentials(taken * count, sharpness, rest, decay, bits, power)
+            for m in range(taken):
+                weight = np.float32(s) if done + m < members else np.float32(-edge_weight * s)
+                for i in range(count):
+                    place = np.uint64(m * count + i)
+                    start = min(max(anchor[place] - reach + 1, 0), size - span)
+                    first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(start)
+                    own, total_rise = decay[place], np.float32(0.0)
                     if needs_grid:
-                        on_grid[column + k] += weight * term
-                slope[i] = weight * total
-            if m < members:
-                for i in range(count):
-                    pull += slope[i] * (heights[a, low + i] - offsets[v, low + i])
-                    on_heights[a, i] -= slope[i] * scale
-                    on_offsets[v, i] += slope[i] * scale
-            else:
-                for i in range(count):
-                    one, other = heights[a, low + i], heights[b, low + i]
-                    # Ends of equal height share the gradient, as torch.maximum has it.
-                    share = 1.0 if one > other else 0.5 if one == other else 0.0
-                    moved = slope[i] * scale
-                    pull += slope[i] * (max(one, other) - offsets[v, low + i])
-                    on_heights[a, i] -= share * moved
-                    on_heights[b, i] -= (1.0 - share) * moved
-                    on_offsets[v, i] += moved
+                        for j in range(span):
+                            k = np.uint64(j)
+                            value = _ONE / (_ONE + own * factors[first + k])
+                            term = upstream[v, np.uint64(low + i), row + k] * (value * (_ONE - value))
+                            total_rise += term
+                            on_grid[row + k] += weight * term
+                    else:
+                        for j in range(span):
+                            k = np.uint64(j)
+                            value = _ONE / (_ONE + own * factors[first + k])
+                            total_rise += upstream[v, np.uint64(low + i), row + k] * (value * (_ONE - value))
+                    slope[i] = weight * total_rise
+                if done + m < members:
+                    a = nodes[node_ptr[v] + done + m]
+                    for number in range(count):
+                        i, column = np.uint64(number), np.uint64(low + number)
+                        pull += slope[i] * (heights[a, column] - offsets[v, column])
+                        on_heights[a, i] -= slope[i] * scale
+                        moved[i] += slope[i]
+                else:
+                    edge = edge_ptr[v] + done + m - members
+                    a, b = tails[edge], heads[edge]
+                    for number in range(count):
+                        i, column = np.uint64(number), np.uint64(low + number)
+                        one, other = heights[a, column], heights[b, column]
+                        # Ends of equal height share the gradient, as torch.maximum has it.
+                        share = 1.0 if one > other else 0.5 if one == other else 0.0
+                        pull += slope[i] * (max(one, other) - offsets[v, column])
+                        on_heights[a, i] -= share * slope[i] * scale
+                        on_heights[b, i] -= (1.0 - share) * slope[i] * scale
+                        moved[i] += slope[i]
         on_inverse[v] -= pull
+        for i in range(count):
+            on_offsets[v, i] += moved[i] * scale

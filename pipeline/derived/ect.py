@@ -150,7 +150,7 @@ class DectRecipe(TransformRecipe):
     """The differentiable transform with fixed directions, as LEAP-F uses it (paper, section 3.1)."""
 
     kind: ClassVar[str] = "dect"
-    algorithm: ClassVar[int] = 1
+    algorithm: ClassVar[int] = 2
 
     scale: FiniteFloat = Field(default=128.0, gt=0)
     edge_weight: FiniteFloat = Field(default=1.0, ge=0)
