@@ -13,10 +13,7 @@ TINY_SECONDS = 4.0  # starting a cluster costs about this much
 CONNECT_SECONDS = 10.0
 # Dask tells its workers to give memory back at once. A training step would then spend half its time on having the same
 # pages mapped again.
-_KEEP_MEMORY = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 * 2**20,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
-}
+_KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 
 Arguments = tuple[Any, ...]
 OnFailed = Callable[[Arguments, Exception], None]

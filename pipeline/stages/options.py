@@ -20,5 +20,6 @@ def validated(model: type[Model], **values: Any) -> Model:
 
 
 def _complaint(path: tuple[int | str, ...], value: Any, message: str) -> str:
-    name = ".".join(map(str, path)) or "parameters"
-    return f"{name} is {reprlib.repr(value)}: {message.lower().removeprefix('value error, ')}"
+    problem = message.lower().removeprefix("value error, ")
+    # What concerns several values together says so itself.
+    return f"{'.'.join(map(str, path))} is {reprlib.repr(value)}: {problem}" if path else problem

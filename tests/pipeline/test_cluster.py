@@ -1,5 +1,6 @@
 """Who does the work: nobody extra for little of it, a quiet local cluster for much, a scheduler where one is named."""
 
+import os
 import warnings
 
 import pytest
@@ -39,6 +40,18 @@ def test_clusters_beside_each_other_start_without_a_word(capfd):
         warnings.simplefilter("error")
         assert results(Workforce(1)) == [0, 2, 4]
     assert capfd.readouterr() == ("", "")
+
+
+def trim_threshold():
+    return os.environ.get("MALLOC_TRIM_THRESHOLD_")
+
+
+def test_workers_keep_their_memory_unlike_dask_has_it(monkeypatch):
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    found = []
+    with employ(Workforce(1), 1, 0.0) as runner:
+        runner.run(trim_threshold, [()], found.append)
+    assert found == [None]
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "tcp://256.0.0.1:8786"])
