@@ -77,6 +77,14 @@ def _window(grid: Any, s: float) -> tuple[float, float, int, int, Any]:
     return step, rounding, reach, span, factors
 
 
+@numba.njit(cache=True, nogil=True)
+def _scratch(count: int) -> tuple[Any, Any, Any, Any, Any]:
+    """Return room for anchor, rest, decay and bits of a chunk, and the bits seen as float32."""
+    size = _CHUNK * count
+    bits = np.empty(size, np.int32)
+    return np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.float32), bits, bits.view(np.float32)
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _locate(
     v: int,
@@ -165,9 +173,7 @@ def forward(
     count, size = heights.shape[1], len(grid)
     step, rounding, reach, span, factors = _window(grid, s)
     sharpness, origin = np.float32(s * step), grid[0] / step
-    anchor, bits = np.empty(_CHUNK * count, np.int32), np.empty(_CHUNK * count, np.int32)
-    rest, decay = np.empty(_CHUNK * count, np.float32), np.empty(_CHUNK * count, np.float32)
-    power = bits.view(np.float32)
+    anchor, rest, decay, bits, power = _scratch(count)
     curve, jumps = np.empty(count * size), np.empty((count, size + 1))
     for v in range(begin, end):
         curve[:] = 0.0
@@ -230,9 +236,7 @@ def backward(
     count, size, needs_grid = high - low, len(grid), len(on_grid) > 0
     step, rounding, reach, span, factors = _window(grid, s)
     sharpness, origin = np.float32(s * step), grid[0] / step
-    anchor, bits = np.empty(_CHUNK * count, np.int32), np.empty(_CHUNK * count, np.int32)
-    rest, decay = np.empty(_CHUNK * count, np.float32), np.empty(_CHUNK * count, np.float32)
-    power = bits.view(np.float32)
+    anchor, rest, decay, bits, power = _scratch(count)
     slope, moved = np.empty(count), np.empty(count)
     for v in range(len(node_ptr) - 1):
         scale, pull = inverse[v], 0.0

@@ -66,6 +66,27 @@ def leap(
     return run
 
 
+@pytest.fixture
+def lightly() -> Callable[..., str]:
+    """Return a function that runs a command in a new process, without what takes seconds to load, and gives stdout."""
+    script = """
+import sys
+from leap.cli.main import main
+try:
+    main()
+except SystemExit as leaving:
+    assert not leaving.code
+assert not {"torch", "torch_geometric", "numba", "dask", "zarr"} & set(sys.modules)
+"""
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the dataset letters-low, its 1-hop neighbourhoods and its random-walk encoding of 6 steps."""

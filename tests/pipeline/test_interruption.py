@@ -19,8 +19,7 @@ import pytest
 from leap.pipeline import Context, IngestOptions, Workforce, extract, ingest
 from leap.store import Store
 from leap.store.artifact import folder_of
-
-PATIENCE_SECONDS = 300
+from tests.processes import PATIENCE_SECONDS, wait_until
 
 
 @dataclass(frozen=True)
@@ -72,16 +71,6 @@ def records(store, key=None):
             with contextlib.suppress(FileNotFoundError):
                 found[f"{folder}/partition.json"] = (Path(folder) / "partition.json").stat().st_mtime_ns
     return found
-
-
-def wait_until(process, reached):
-    """Look again and again until something is the case; false if the process has ended before."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        if reached():
-            return True
-        time.sleep(0.002)
-    return False
 
 
 def workers_of(process):

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from leap.pipeline.experiments.results import results_table
+from tests.processes import PATIENCE_SECONDS, wait_until
 
-PATIENCE_SECONDS = 400
 EPOCHS, RUNS, FOLDS = 40, 3, 2
 NOT_RESULTS = ("seconds", "seconds_an_epoch", "preprocessing_seconds", "cache_hits", "cache_misses")
 
@@ -40,16 +40,6 @@ def epochs_done(runs):
         with contextlib.suppress(FileNotFoundError):
             total += path.read_text().count("\n")
     return total
-
-
-def wait_until(process, reached):
-    """Look again and again until something is the case; false if the process has ended before."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        if reached():
-            return True
-        time.sleep(0.002)
-    return False
 
 
 def written(runs):
