@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
 from torch_geometric.utils import add_self_loops
 
+from leap.models.attention import attend
 from leap.models.messages import gather, gcn_weights, sum_weights
 from leap.store.errors import InvalidInputError
 
@@ -117,7 +118,7 @@ class GcnBackbone(LayeredBackbone):
 
 
 class GatBackbone(LayeredBackbone):
-    """Graph attention with one head."""
+    """Graph attention with one head. The parameters are those of PyG's layer, the attention is `attend`."""
 
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
         """Return one layer."""
@@ -127,7 +128,14 @@ class GatBackbone(LayeredBackbone):
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
         """Attend to neighbours and the node itself."""
         edges = add_self_loops(graphs.edge_index, num_nodes=len(x))[0]
-        return lambda layer, states: layer(states, edges)
+
+        def run(layer: nn.Module, states: Tensor) -> Tensor:
+            assert isinstance(layer, GATConv)
+            mapped: Tensor = layer.lin(states)
+            scores = mapped @ torch.cat([layer.att_src[0], layer.att_dst[0]]).T
+            return attend(mapped, scores, edges, layer.negative_slope) + layer.bias
+
+        return run
 
 
 class GinBackbone(LayeredBackbone):

@@ -273,22 +273,22 @@ def backward(
                 if done + m < members:
                     a = nodes[node_ptr[v] + done + m]
                     for number in range(count):
-                        i, column = np.uint64(number), np.uint64(low + number)
-                        pull += slope[i] * (heights[a, column] - offsets[v, column])
-                        on_heights[a, i] -= slope[i] * scale
-                        moved[i] += slope[i]
+                        mine, column = np.uint64(number), np.uint64(low + number)
+                        pull += slope[mine] * (heights[a, column] - offsets[v, column])
+                        on_heights[a, mine] -= slope[mine] * scale
+                        moved[mine] += slope[mine]
                 else:
                     edge = edge_ptr[v] + done + m - members
                     a, b = tails[edge], heads[edge]
                     for number in range(count):
-                        i, column = np.uint64(number), np.uint64(low + number)
+                        mine, column = np.uint64(number), np.uint64(low + number)
                         one, other = heights[a, column], heights[b, column]
                         # Ends of equal height share the gradient, as torch.maximum has it.
                         share = 1.0 if one > other else 0.5 if one == other else 0.0
-                        pull += slope[i] * (max(one, other) - offsets[v, column])
-                        on_heights[a, i] -= share * slope[i] * scale
-                        on_heights[b, i] -= (1.0 - share) * slope[i] * scale
-                        moved[i] += slope[i]
+                        pull += slope[mine] * (max(one, other) - offsets[v, column])
+                        on_heights[a, mine] -= share * slope[mine] * scale
+                        on_heights[b, mine] -= (1.0 - share) * slope[mine] * scale
+                        moved[mine] += slope[mine]
         on_inverse[v] -= pull
         for i in range(count):
             on_offsets[v, i] += moved[i] * scale

@@ -61,6 +61,7 @@ def _train(x: NDArray[np.float32], hoods: KhopArrays) -> None:
     import torch
 
     from leap.models import dect
+    from leap.models.attention import attend
     from leap.models.messages import gather, sum_weights
     from leap.store import Neighborhoods
 
@@ -71,6 +72,7 @@ def _train(x: NDArray[np.float32], hoods: KhopArrays) -> None:
         dect(features, neighborhoods, directions, thresholds.requires_grad_(), 128.0).sum().backward()
     edges = torch.from_numpy(_cycle(0, len(x)))
     gather(features, edges, sum_weights(edges, len(x))).sum().backward()
+    attend(features, features[:, :2], edges).sum().backward()
 
 
 if __name__ == "__main__":
