@@ -1,5 +1,6 @@
 """The runs that a report is made of: each fold's results with what was trained, read from the table of runs."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,7 @@ class Run:
     stand_in_for : the real dataset that a generated one resembles; None for any other.
     projection : None without LEAP.
     settings : everything else that was chosen, by the names of the table of runs.
+    data : key of the dataset that was trained on; the same name may have meant other graphs before.
     parameters, preprocessing_seconds, preprocessing_bytes, cache_hits, cache_misses : None where unknown.
     """
 
@@ -80,6 +82,7 @@ class Run:
     preprocessing_bytes: int | None
     cache_hits: int | None
     cache_misses: int | None
+    data: str | None = None
 
     @property
     def has_leap(self) -> bool:
@@ -161,6 +164,7 @@ def _run(name: str, rows: list[Mapping[str, Any]], root: Path) -> Run:
         first.get("preprocessing_bytes"),
         first.get("cache_hits"),
         first.get("cache_misses"),
+        next((entry["key"] for entry in json.loads(first.get("keys") or "[]") if entry["kind"] == "dataset"), None),
     )
 
 

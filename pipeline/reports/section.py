@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leap.pipeline.reports.names import dataset_order
 from leap.pipeline.reports.runs import Cell, Run
-from leap.pipeline.reports.selection import cells, comparable, usual
+from leap.pipeline.reports.selection import cells, comparable, on_latest_data, usual
 from leap.pipeline.reports.table import Table
 
 if TYPE_CHECKING:
@@ -57,9 +57,23 @@ class Section:
 
 @dataclass(frozen=True)
 class Results:
-    """The runs of a report and the choices that all of its sections share."""
+    """The runs of a report and the choices that all of its sections share.
+
+    Attributes
+    ----------
+    outdated : runs that are left out, because the same dataset was trained on with other data later.
+    """
 
     runs: tuple[Run, ...]
+    outdated: tuple[Run, ...] = ()
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> "Results":
+        """Return what a report is made of."""
+        found = list(runs)
+        latest = on_latest_data(found)
+        names = {run.name for run in latest}
+        return cls(tuple(latest), tuple(run for run in found if run.name not in names))
 
     @cached_property
     def shown(self) -> list[Run]:

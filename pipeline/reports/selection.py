@@ -2,10 +2,31 @@
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from leap.pipeline.reports.names import metric_of
 from leap.pipeline.reports.runs import OWN, PROTOCOL, SIZE, TRANSFORM, Cell, Run
+from leap.pipeline.training.run_folder import METRICS
+
+
+def on_latest_data(runs: Iterable[Run]) -> list[Run]:
+    """Return, for each dataset, the runs on the data that was trained on last: a name may have meant other graphs."""
+    kept: list[Run] = []
+    for of_dataset in grouped(runs, lambda run: run.dataset).values():
+        versions = grouped(of_dataset, lambda run: run.data)
+        kept += max(versions.values(), key=lambda group: max(map(_finished, group))) if versions else []
+    return sorted(kept, key=lambda run: run.name)
+
+
+def last_day(runs: Iterable[Run]) -> str:
+    """Return the day, in UTC, on which the last of some runs was finished."""
+    return datetime.fromtimestamp(max(map(_finished, runs)), tz=UTC).date().isoformat()
+
+
+def _finished(run: Run) -> float:
+    metrics = run.path / METRICS
+    return metrics.stat().st_mtime if metrics.exists() else 0.0
 
 
 def comparable(runs: Iterable[Run]) -> list[Run]:

@@ -3,19 +3,25 @@
 import html
 import os
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from leap.pipeline.datasets.registry import known_names
 from leap.pipeline.progress import Reporter, Silence
 from leap.pipeline.reports.formats import WRITERS
+from leap.pipeline.reports.names import dataset_order, joined
 from leap.pipeline.reports.page import page
 from leap.pipeline.reports.runs import Run, read_runs
 from leap.pipeline.reports.section import Panel, Results, Section
 from leap.pipeline.reports.sections import SECTIONS
 from leap.pipeline.reports.sections.neighborhood import neighborhood
 from leap.pipeline.reports.sections.summary import summary
+from leap.pipeline.reports.selection import last_day
 from leap.store import Store
 from leap.store.errors import InvalidInputError
+
+NAMED = 3  # datasets that the first line names
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def write_report(
     found: list[Run], out: Path, *, store: Store | None, graph: int | None, reporter: Reporter
 ) -> ReportResult:
     """Write the report of runs that are read already."""
-    results = Results(tuple(found))
+    results = Results.of(found)
     sections: list[Section] = [summary(results)]
     missing: dict[str, list[str]] = {}
     for entry in SECTIONS:
@@ -100,7 +106,8 @@ def write_report(
     if look is None and graph is not None:
         raise InvalidInputError(f"cannot picture graph {graph}: {why}.")
     sections += [look] if look is not None else []
-    notes = [f"{', '.join(what)}: leap sweep {preset}" for preset, what in missing.items()]
+    on = "" if known_names() & {run.dataset for run in results.runs} else " --on DATASET"
+    notes = [f"{', '.join(what)}: leap sweep {preset}{on}" for preset, what in missing.items()]
     notes += [f"a picture of a neighbourhood: {why}"] if look is None else []
     try:
         tables = _write_tables(out / "tables", sections)
@@ -126,11 +133,12 @@ def _item(note: str) -> str:
 
 def _about(results: Results) -> str:
     folds = sum(len(run.folds) for run in results.runs)
-    datasets = len({run.dataset for run in results.runs})
+    datasets = sorted({run.dataset for run in results.runs}, key=dataset_order)
     runs = len(results.runs)
+    names = joined(datasets) if len(datasets) <= NAMED else f"{len(datasets)} datasets"
     return (
-        f"A report on {runs:,} run{'s' if runs > 1 else ''} with {folds:,} folds on {datasets} "
-        f"dataset{'s' if datasets > 1 else ''}."
+        f"{runs:,} run{'s' if runs > 1 else ''} with {folds:,} folds on {names}; the last one finished on "
+        f"{last_day(results.runs)}. Written by leap {version('leap-graph')}."
     )
 
 

@@ -58,13 +58,23 @@ def _shown(edges: NDArray[np.int64], count: int, members: NDArray[np.int64]) -> 
 
 
 def _layout(edges: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Return places by distances along edges: components side by side, nodes without edges in a row below."""
     import networkx as nx
 
     graph = nx.empty_graph(count)
     graph.add_edges_from(edges.tolist())
-    # The first shows rings and chains best, but knows no distance between components.
-    placed = nx.kamada_kawai_layout(graph) if nx.is_connected(graph) else nx.spring_layout(graph, seed=0)
-    return np.array([placed[node] for node in range(count)])
+    points, right = np.zeros((count, 2)), 0.0
+    components = sorted((sorted(nodes) for nodes in nx.connected_components(graph)), key=len, reverse=True)
+    for nodes in components:
+        if len(nodes) > 1:
+            placed = nx.kamada_kawai_layout(graph.subgraph(nodes))
+            own = np.array([placed[node] for node in nodes]) * len(nodes) ** 0.5
+            points[nodes] = own - own.min(axis=0) + [right, 0.0]
+            right = points[nodes, 0].max() + 1.0
+    alone = [nodes[0] for nodes in components if len(nodes) == 1]
+    width = max(right - 1.0, 0.5 * len(alone))
+    points[alone] = [[width * (i + 0.5) / len(alone), -1.0] for i in range(len(alone))]
+    return points
 
 
 def draw_transform(
@@ -88,6 +98,8 @@ def draw_transform(
 
 def draw_directions(start: NDArray[np.float64], learned: NDArray[np.float64]) -> "Figure":
     """Draw directions in the plane on the circle, others by the angle that each has turned."""
+    from matplotlib.ticker import MaxNLocator
+
     is_plane = len(start) == 2
     margins = {"left": 0.1, "bottom": 0.34} if is_plane else {}
     figure, axes = new_figure("Directions, before and after", 2.1, **margins)
@@ -95,6 +107,7 @@ def draw_directions(start: NDArray[np.float64], learned: NDArray[np.float64]) ->
         turned = np.degrees(np.arccos(np.clip((start * learned).sum(axis=0), -1, 1)))
         axes.bar(np.arange(1, len(turned) + 1), turned, color=AFTER, width=0.7)
         axes.set_xlabel("direction")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylabel("turned by (degrees)")
         axes.grid(axis="y")
         return figure

@@ -3,9 +3,11 @@
 from typing import Any
 
 from leap.pipeline.reports.names import (
+    ACCURACY,
     BASELINES,
     Metric,
     backbone_label,
+    backbone_order,
     dataset_label,
     encoding_label,
     joined,
@@ -22,6 +24,7 @@ from leap.pipeline.reports.statistics import average_ranks
 from leap.pipeline.reports.table import value_of
 
 WITHIN = 2.0  # standard deviations
+SAME = 1e-9  # means that differ by less share a place
 
 
 def summary(results: Results) -> Section:
@@ -30,6 +33,8 @@ def summary(results: Results) -> Section:
     facts: dict[str, Any] = {"runs": len(results.runs), "datasets": sorted({run.dataset for run in results.runs})}
     gains = _gains(by_validation)
     sentences = [
+        *_outdated(results, facts),
+        *_over_nothing(by_validation, facts),
         *_help(gains, facts),
         *_shown(results, facts),
         *_ranked(by_validation, facts),
@@ -42,6 +47,47 @@ def summary(results: Results) -> Section:
             0, "No dataset has runs both with LEAP and with a baseline yet, so there is nothing to compare."
         )
     return Section("summary", "In short", tuple(sentences), facts=facts)
+
+
+def _outdated(results: Results, facts: dict[str, Any]) -> list[str]:
+    """Say that runs on other graphs under the same name are not here."""
+    if not results.outdated:
+        return []
+    facts["outdated"] = [run.name for run in results.outdated]
+    count = len(results.outdated)
+    names = joined(sorted({run.dataset for run in results.outdated}))
+    return [
+        f"Left out: {count} earlier run{'s' if count > 1 else ''} on other data under the name {names}. This report is "
+        "about the data that was trained on last."
+    ]
+
+
+def _over_nothing(found: dict[Key, Cell], facts: dict[str, Any]) -> list[str]:
+    """Say what LEAP adds to a network without any encoding, by backbone."""
+    changes: dict[str, list[tuple[float, float]]] = {}
+    for dataset, backbone in sorted({key[:2] for key in found}):
+        here = {key[2]: cell for key, cell in found.items() if key[:2] == (dataset, backbone)}
+        if "none" not in here or metric_of(here["none"].first) != ACCURACY:
+            continue
+        without = here["none"].mean(ACCURACY.name)
+        scores = [cell.mean(ACCURACY.name) for name, cell in here.items() if name in ("leap-f", "leap-l")]
+        known = [score for score in scores if score is not None]
+        if without is not None and known:
+            changes.setdefault(backbone, []).append((without, max(known)))
+    if not changes:
+        return []
+    means = {
+        name: tuple(sum(column) / len(pairs) for column in zip(*pairs, strict=True)) for name, pairs in changes.items()
+    }
+    facts["without_and_with_leap"] = {name: list(pair) for name, pair in means.items()}
+    words = joined(
+        [
+            f"with {backbone_label(name)} from {ACCURACY.text(without)} to {ACCURACY.text(best)} %"
+            for name, (without, best) in sorted(means.items(), key=lambda entry: backbone_order(entry[0]))
+        ]
+    )
+    where = ", over all datasets" if len({key[0] for key in found}) > 1 else ""
+    return [f"Compared with no encoding, LEAP changes the mean accuracy {words}{where}."]
 
 
 def _gains(found: dict[Key, Cell]) -> list[tuple[float, Cell, Cell]]:
@@ -62,11 +108,11 @@ def _gains(found: dict[Key, Cell]) -> list[tuple[float, Cell, Cell]]:
 def _help(gains: list[tuple[float, Cell, Cell]], facts: dict[str, Any]) -> list[str]:
     if not gains:
         return []
-    wins = [gain for gain in gains if gain[0] > 0]
+    wins = [gain for gain in gains if gain[0] > -SAME]
     facts["cells"], facts["cells_won"] = len(gains), len(wins)
     places = "combination" if len(gains) == 1 else "combinations"
     sentences = [
-        f"LEAP has the best mean in {len(wins)} of {len(gains)} {places} of dataset and backbone "
+        f"LEAP has the best mean, or shares it, in {len(wins)} of {len(gains)} {places} of dataset and backbone "
         "(projections chosen by validation)."
     ]
     largest, smallest = max(gains, key=lambda entry: entry[0]), min(gains, key=lambda entry: entry[0])
@@ -103,6 +149,10 @@ def _shown(results: Results, facts: dict[str, Any]) -> list[str]:
     return [
         f"Tested on the same folds and corrected for {len(made)} comparisons, LEAP is better than a baseline in "
         f"{better}, worse in {worse}, and in {rest} no difference is shown."
+        + (
+            " That is no proof of equality: few folds show only large differences, more seeds show smaller ones."
+            * bool(rest)
+        )
     ]
 
 
@@ -113,7 +163,7 @@ def _ranked(found: dict[Key, Cell], facts: dict[str, Any]) -> list[str]:
         return []
     facts["average_ranks"] = overall
     ordered = sorted(overall.items(), key=lambda entry: entry[1])
-    words = joined([f"{encoding_label(name)} {rank:.1f}" for name, rank in ordered])
+    words = joined([f"{encoding_label(name)} {rank:.2f}" for name, rank in ordered])
     return [f"Average ranks over {len(blocks)} combination{'s' if len(blocks) > 1 else ''} (1 is best): {words}."]
 
 

@@ -175,7 +175,7 @@ def test_both_choices_of_the_projection_are_shown(written):
 
 def test_the_summary_answers_in_numbers(written):
     text = " ".join(written.summary)
-    assert re.search(r"best mean in \d+ of 16 combinations", text)
+    assert re.search(r"shares it, in \d+ of 16 combinations", text)
     assert "corrected for 96 comparisons" in text
     assert "40 cells" in text
     assert written.numbers["published"]["cells"] == 40
