@@ -1,34 +1,18 @@
-"""Graphs whose nodes carry named attributes, as NetworkX and node-link files hold them, to raw graphs."""
+"""Graphs whose nodes carry named attributes to raw graphs."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.pipeline.datasets.attributed_features import Rows, choose_features, feature_matrix
+from leap.pipeline.datasets.attributed_graph import AttributedGraph
 from leap.pipeline.datasets.labels import graph_targets, node_classes
 from leap.pipeline.datasets.source import SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
+from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
-
-
-@dataclass(frozen=True)
-class AttributedGraph:
-    """One graph with attributes.
-
-    Attributes
-    ----------
-    origin : where it comes from, for messages: a file, or "graph 3".
-    nodes : attributes of each node by its id, in order.
-    edges : pairs of ids.
-    attributes : of the graph itself.
-    """
-
-    origin: str
-    nodes: Mapping[Hashable, Mapping[str, Any]]
-    edges: Sequence[tuple[Hashable, Hashable]]
-    attributes: Mapping[str, Any]
 
 
 def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGraphs:
@@ -42,15 +26,17 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     Raises
     ------
     InvalidInputError
-        No graphs, an edge to an unknown node, an attribute that some nodes or graphs lack or that is no
+        No graphs, an edge to an unknown node, an attribute that some nodes or graphs lack or that is no finite
         number.
     """
     if not graphs:
-        raise InvalidInputError("there are no graphs.")
+        raise InvalidInputError("there are no graphs: at least one is needed.")
     counts = np.array([len(graph.nodes) for graph in graphs], dtype=np.int64)
     rows = [attributes for graph in graphs for attributes in graph.nodes.values()]
     y, task, label = _labels(graphs, rows, options)
-    names = _feature_names(rows, options, label if task == "node-classification" else None)
+    node_label = label if task == "node-classification" else None
+    chosen = options.node_attributes
+    names = choose_features(rows, node_label) if chosen is None else list(chosen)
     unused = sorted({name for row in rows for name in row} - set(names) - {label})
     notes: dict[str, Any] = {"node_attributes": names, "label": label}
     if unused:
@@ -58,7 +44,7 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     return RawGraphs(
         node_counts=counts,
         edges=_edges(graphs, counts),
-        x=_features(graphs, rows, names) if names else None,
+        x=feature_matrix(graphs, rows, names) if names else None,
         y=y,
         task=task,
         feature_source="node attributes" if names else "none",
@@ -80,65 +66,28 @@ def _edges(graphs: Sequence[AttributedGraph], counts: NDArray[np.int64]) -> NDAr
 
 
 def _labels(
-    graphs: Sequence[AttributedGraph], rows: list[Mapping[str, Any]], options: SourceOptions
+    graphs: Sequence[AttributedGraph], rows: Rows, options: SourceOptions
 ) -> tuple[NDArray[Any] | None, Task, str | None]:
     for name in (options.graph_label,) if options.graph_label else ("y", "label"):
         lacking = [graph.origin for graph in graphs if name not in graph.attributes]
         if not lacking:
-            y, task = graph_targets([graph.attributes[name] for graph in graphs], f"the attribute {name!r}")
+            values = [graph.attributes[name] for graph in graphs]
+            y, task = graph_targets(values, f"the attribute {name!r}", lambda number: graphs[number].origin)
             return y, task, name
-        if options.graph_label or len(lacking) < len(graphs):
+        if len(lacking) < len(graphs):
             raise InvalidInputError(f"{lacking[0]} has no graph attribute {name!r}; every graph needs its label.")
+        if options.graph_label:
+            known = {known for graph in graphs for known in graph.attributes}
+            raise InvalidInputError(f"there is no graph attribute {name!r}.{alternatives(name, known)}")
     name = options.node_label or "y"
     with_label = sum(name in row for row in rows)
     if not with_label and options.node_label is None:
         return None, "none", None
+    if not with_label:
+        known = {known for row in rows for known in row}
+        raise InvalidInputError(f"there is no node attribute {name!r}.{alternatives(name, known)}")
     if with_label < len(rows):
         raise InvalidInputError(
             f"{len(rows) - with_label:,} of {len(rows):,} nodes have no attribute {name!r}; every node needs its label."
         )
     return node_classes([row[name] for row in rows], f"the attribute {name!r}"), "node-classification", name
-
-
-def _feature_names(rows: list[Mapping[str, Any]], options: SourceOptions, label: str | None) -> list[str]:
-    if options.node_attributes is not None:
-        return list(options.node_attributes)
-    if any("x" in row for row in rows) and label != "x":
-        return ["x"]
-    common = set(rows[0]).intersection(*rows[1:]) if rows else set()
-    return sorted(name for name in common - {label} if all(_numbers(row[name]) for row in rows))
-
-
-def _numbers(value: Any) -> list[Any] | None:
-    """Return a number or numbers as a list, None for anything else."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    return values if values and all(isinstance(item, bool | int | float) for item in values) else None
-
-
-def _features(graphs: Sequence[AttributedGraph], rows: list[Mapping[str, Any]], names: list[str]) -> NDArray[Any]:
-    blocks = []
-    for name in names:
-        values = [_numbers(row.get(name)) for row in rows]
-        width = len(values[0] or ())
-        for at, numbers in enumerate(values):
-            if numbers is None or len(numbers) != width:
-                graph, node = _whose(graphs, at)
-                met = repr(rows[at][name]) if name in rows[at] else "missing"
-                raise InvalidInputError(
-                    f"{graph}, node {node!r}: the attribute {name!r} is {met}; it must be "
-                    f"{'a number' if width == 1 else f'a list of {width} numbers' if width else 'a number or a list'}, "
-                    "as for every node."
-                )
-        blocks.append(np.array(values))
-    whole = all(np.issubdtype(block.dtype, np.integer) for block in blocks)
-    return np.concatenate(blocks, axis=1).astype(np.int64 if whole else np.float64)
-
-
-def _whose(graphs: Sequence[AttributedGraph], row: int) -> tuple[str, Hashable]:
-    for graph in graphs:
-        if row < len(graph.nodes):
-            return graph.origin, list(graph.nodes)[row]
-        row -= len(graph.nodes)
-    raise IndexError(row)

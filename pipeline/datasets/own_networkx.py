@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.pipeline.datasets.attributed import AttributedGraph, assemble
+from leap.pipeline.datasets.attributed import assemble
+from leap.pipeline.datasets.attributed_graph import AttributedGraph
 from leap.pipeline.datasets.fingerprint import fingerprint_files
 from leap.pipeline.datasets.memory import MemorySource
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
@@ -72,6 +73,11 @@ class NetworkXFiles(Source):
             graphs.extend(_read(path))
             if progress is not None:
                 progress(number, len(self._files))
+        if not graphs:
+            raise InvalidInputError(
+                f"{self._files[0]} holds no graph: a graph in node-link form or a list of such graphs is expected, as "
+                "networkx.node_link_data makes them."
+            )
         return assemble(graphs, self._options)
 
 

@@ -13,6 +13,7 @@ from leap.pipeline.datasets.node_ids import resolve_ids
 from leap.pipeline.datasets.parquet_columns import Columns
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
+from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
 
 TABLES = ("edges", "nodes", "graphs")
@@ -106,13 +107,18 @@ def _labels(nodes: Columns | None, graphs: Columns | None, options: SourceOption
         if name := next((name for name in wanted if name in graphs), None):
             return graph_targets(graphs.values(name).tolist(), f"column {name!r} of {graphs.path}")
     if options.graph_label:
-        raise InvalidInputError(f"no column {options.graph_label!r} in graphs.parquet.")
+        raise InvalidInputError(_no_column(options.graph_label, "graphs.parquet", graphs))
     name = options.node_label or "y"
     if nodes is not None and name in nodes:
         return node_classes(nodes.values(name), f"column {name!r} of {nodes.path}"), "node-classification"
     if options.node_label:
-        raise InvalidInputError(f"no column {options.node_label!r} in nodes.parquet.")
+        raise InvalidInputError(_no_column(options.node_label, "nodes.parquet", nodes))
     return None, "none"
+
+
+def _no_column(name: str, table: str, columns: Columns | None) -> str:
+    found = " There is no such table." if columns is None else alternatives(name, columns.names)
+    return f"no column {name!r} in {table}.{found}"
 
 
 def _masks(nodes: Columns | None) -> dict[str, NDArray[np.bool_]] | None:

@@ -58,7 +58,12 @@ class ProcessedFile(Source):
         InvalidInputError
             Anything but tensors and plain graphs inside, or as `from_pyg`.
         """
-        return assemble_pyg(_load(self._path))
+        graphs = _load(self._path)
+        if not graphs:
+            raise InvalidInputError(
+                f"{self._path} holds no graph: what an InMemoryDataset of graphs saved is expected."
+            )
+        return assemble_pyg(graphs)
 
 
 def find_pyg(path: Path, name: str, options: SourceOptions) -> Source | None:
@@ -129,7 +134,7 @@ def _as_list(graphs: Any) -> list[Any]:
 def assemble_pyg(graphs: list[Any]) -> RawGraphs:
     """Lay PyG graphs side by side; see `from_pyg`."""
     if not graphs:
-        raise InvalidInputError("there are no graphs.")
+        raise InvalidInputError("there are no graphs: at least one is needed.")
     sizes = np.array([_size(graph, number) for number, graph in enumerate(graphs)], dtype=np.int64)
     edges = []
     for number, (graph, first) in enumerate(zip(graphs, np.cumsum(sizes) - sizes, strict=True)):

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.pipeline.suggestion import suggestion
 from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_ROWS_AT_ONCE = 1 << 16
 
 
 class Columns:
@@ -56,7 +59,10 @@ class Columns:
         import pyarrow as pa
 
         if name not in self:
-            raise InvalidInputError(f"{self.path} has no column {name!r}, only {', '.join(self.names) or 'none'}.")
+            raise InvalidInputError(
+                f"{self.path} has no column {name!r}, only {', '.join(self.names) or 'none'}."
+                f"{suggestion(name, self.names)}"
+            )
         try:
             column = self._file.read(columns=[name]).column(name)
         except (pa.ArrowException, OSError) as error:
@@ -107,18 +113,37 @@ class Columns:
     def matrix(self, names: list[str]) -> NDArray[Any]:
         """Numeric columns side by side, (rows, width): int64 if all are whole numbers, else a float type.
 
-        float32 stays float32; float64 is narrowed by canonicalization, which checks that the values fit.
+        float32 stays float32; float64, which must fit, is narrowed by canonicalization.
         """
         for name in names:
             if name in self and not self.is_numeric(name):
                 raise InvalidInputError(
                     f"{self.path}: column {name!r} holds {self._schema.field(name).type}, not numbers."
                 )
-        blocks = [self.values(name).reshape(self.rows, -1) for name in names]
+        blocks = [self._finite(name) for name in names]
         kind = np.result_type(*(block.dtype for block in blocks))
         if np.issubdtype(kind, np.integer):
             kind = np.dtype(np.int64)
         return blocks[0] if len(blocks) == 1 and blocks[0].dtype == kind else _side_by_side(blocks, kind)
+
+    def _finite(self, name: str) -> NDArray[Any]:
+        block = self.values(name).reshape(self.rows, -1)
+        if np.issubdtype(block.dtype, np.floating):
+            for first in range(0, self.rows, _ROWS_AT_ONCE):
+                part = block[first : first + _ROWS_AT_ONCE]
+                with np.errstate(over="ignore"):
+                    finite = np.isfinite(part.astype(np.float32, copy=False))
+                if not finite.all():
+                    row, column = np.argwhere(~finite)[0]
+                    raise InvalidInputError(
+                        f"{self.path}: column {name!r} has {part[row, column]} in {self._row(first + int(row))}; "
+                        "features must be finite float32 numbers. Repair or remove it."
+                    )
+        return block
+
+    def _row(self, row: int) -> str:
+        told = "".join(f", {name} {self.column(name)[row].as_py()!r}" for name in ("graph", "id") if name in self)
+        return f"row {row} (counted from 0{told})"
 
 
 def _side_by_side(blocks: list[NDArray[Any]], kind: np.dtype[Any]) -> NDArray[Any]:

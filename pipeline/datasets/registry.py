@@ -1,6 +1,5 @@
 """All datasets by name: what `leap datasets` lists and what a name or path given by the user means."""
 
-import difflib
 import os
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from leap.pipeline.datasets.romanesque import ROMANESQUE
 from leap.pipeline.datasets.source import DatasetInfo, Family, Lookup, Progress, Source, SourceOptions, checked_name
 from leap.pipeline.datasets.triads import TRIADS
 from leap.pipeline.datasets.tudataset import TUFamily
+from leap.pipeline.suggestion import suggestion
 from leap.store.errors import UnknownDatasetError
 
 # A new family is one new file and one line here; the first that knows a name answers to it.
@@ -65,7 +65,7 @@ def resolve(
         return discovered[name_or_path].source(checked_name(name_or_path), lookup)
     known = [*(name for family in FAMILIES for name in family.names()), *discovered]
     raise UnknownDatasetError(
-        f"no dataset {name_or_path!r}.{_suggestion(name_or_path, known)} 'leap datasets' lists all; "
+        f"no dataset {name_or_path!r}.{suggestion(name_or_path, known)} 'leap datasets' lists all; "
         "a path to your own data contains a '/'."
     )
 
@@ -74,14 +74,6 @@ def catalog(data: Path | None = None) -> list[DatasetInfo]:
     """Every dataset that has a name, with the state of its files under `data`."""
     folder = default_data_dir() if data is None else Path(data)
     return [family.info(name, folder) for family in FAMILIES for name in (*family.names(), *family.discover(folder))]
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    folded: dict[str, str] = {}
-    for candidate in known:
-        folded.setdefault(candidate.lower(), candidate)
-    similar = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
 def known_names() -> frozenset[str]:

@@ -138,15 +138,45 @@ def broken(**attributes):
     return graph
 
 
+def unlabelled(graph):
+    del graph.graph["y"]
+    return graph
+
+
 BAD = {
     "text feature": (broken(x="red"), SourceOptions(), "graph 0, node 1: the attribute 'x' is 'red'"),
     "short feature": (broken(x=[1.0]), SourceOptions(), r"is \[1.0\]; it must be a list of 2 numbers"),
-    "unknown attribute": (labelled(), SourceOptions(node_attributes=("z",)), "'z' is missing"),
-    "nan": (broken(x=[float("nan"), 1.0]), SourceOptions(), r"node 1 of all\) has nan in column 0"),
-    "unknown graph label": (labelled(), SourceOptions(graph_label="z"), "no graph attribute 'z'"),
+    "unknown attribute": (
+        labelled(),
+        SourceOptions(node_attributes=("color",)),
+        r"no node attribute 'color'\. Did you mean 'colour'\? There are colour, weight, x\.",
+    ),
+    "lacking attribute": (broken(z=1.0), SourceOptions(node_attributes=("z",)), "graph 0, node 0: .* 'z' is missing"),
+    "nan": (broken(x=[float("nan"), 1.0]), SourceOptions(), r"graph 0, node 1: the attribute 'x' is \[nan, 1.0\]"),
+    "too large": (broken(x=[1e39, 1.0]), SourceOptions(), r"graph 0, node 1: the attribute 'x' is \[1e\+39, 1.0\]"),
+    "unknown graph label": (
+        labelled(),
+        SourceOptions(graph_label="yy"),
+        r"no graph attribute 'yy'\. Did you mean 'y'\? There is only y\.",
+    ),
     "unlabelled graph": ([labelled(), nx.path_graph(2)], SourceOptions(), "graph 1 has no graph attribute 'y'"),
-    "unlabelled node": (nx.path_graph(2), SourceOptions(node_label="z"), "2 of 2 nodes have no attribute 'z'"),
-    "mixed labels": ([labelled(1), labelled("a")], SourceOptions(), "labels must be all whole"),
+    "unlabelled node": (unlabelled(broken(z=1)), SourceOptions(node_label="z"), "2 of 3 nodes have no attribute 'z'"),
+    "unknown node label": (
+        nx.path_graph(2),
+        SourceOptions(node_label="z"),
+        r"no node attribute 'z'\. There are none\.",
+    ),
+    "mixed labels": (
+        [labelled("a"), labelled("b"), labelled(3)],
+        SourceOptions(),
+        "'y' is of two kinds: graph 0 has 'a', graph 2 has 3; labels must be all whole",
+    ),
+    "no label at all": ([labelled("a"), labelled(None)], SourceOptions(), "'y' of graph 1 is None; labels must be"),
+    "mixed node labels": (
+        nx.set_node_attributes(graph := nx.path_graph(2), {0: "a", 1: 7}, "y") or graph,
+        SourceOptions(),
+        "mixes text and numbers: node 0 of all has 'a', node 1 has 7",
+    ),
     "ragged targets": ([labelled([1, 2]), labelled([1, 2, 3])], SourceOptions(), "3 values for graph 1"),
     "real node labels": (
         nx.set_node_attributes(graph := nx.path_graph(2), {0: 1.0, 1: 0.5}, "y") or graph,
@@ -167,6 +197,11 @@ def test_bad_graphs_are_refused_with_the_value_met(case):
 
 BAD_FILES = {
     "half.json": ('{"nodes": [', "not a json file"),
+    "nothing.json": ("[]", "holds no graph: a graph in node-link form or a list of such graphs is expected"),
+    "nan.json": (
+        '[{"nodes": [{"id": 5, "pos_x": NaN}], "links": []}]',
+        "nan.json, graph 0, node 5: the attribute 'pos_x' is nan",
+    ),
     "list.json": ("[1]", "graph 0 is not in node-link form"),
     "other.json": ('{"a": 1}', "not in node-link form"),
     "noid.json": ('{"nodes": [{"a": 1}], "links": []}', "entry 0 of 'nodes' has no 'id'"),

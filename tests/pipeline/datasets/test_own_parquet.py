@@ -163,7 +163,10 @@ BAD = {
     "real ids": ({"edges": {"source": [1.5], "target": [2.5]}}, "all whole numbers or all text"),
     "missing id": ({"edges": {"source": [1, None], "target": [2, 3]}}, "'source' has no value in row 1"),
     "missing feature": ({"edges": EDGES, "nodes": {**NODES, "x": [1.0, None, 2.0]}}, "'x' has no value in row 1"),
-    "nan feature": ({"edges": EDGES, "nodes": {**NODES, "x": [1.0, float("nan"), 2.0]}}, r"node 1 of all\) has nan"),
+    "nan feature": (
+        {"edges": EDGES, "nodes": {**NODES, "x": [1.0, float("nan"), 2.0]}},
+        r"nodes.parquet: column 'x' has nan in row 1 \(counted from 0, id 20\)",
+    ),
     "ragged feature": ({"edges": EDGES, "nodes": {**NODES, "x": [[1.0], [1.0, 2.0], [1.0]]}}, "2 values in row 1"),
     "hole in feature": ({"edges": EDGES, "nodes": {**NODES, "x": [[1.0], [None], [1.0]]}}, "misses a value in row 1"),
     "text feature": ({"edges": EDGES, "nodes": {**NODES, "x": ["a", "b", "c"]}}, "'x' holds string, not numbers"),
@@ -195,14 +198,19 @@ def test_files_that_are_no_parquet_are_refused(content, tmp_path):
 
 
 def test_named_columns_that_do_not_exist_are_refused(tables):
-    path = tables(edges=EDGES, nodes=NODES)
+    path = tables(edges=EDGES, nodes={**NODES, "height": [1.0, 2.0, 3.0]})
     for options, message in (
-        (SourceOptions(node_attributes=("z",)), "no column 'z'"),
-        (SourceOptions(node_label="z"), "no column 'z' in nodes"),
-        (SourceOptions(graph_label="z"), "no column 'z' in graphs"),
+        (SourceOptions(node_attributes=("hight",)), r"no column 'hight', only .* Did you mean 'height'\?"),
+        (SourceOptions(node_label="hight"), r"no column 'hight' in nodes.parquet. Did you mean 'height'\? There are"),
+        (SourceOptions(graph_label="z"), "no column 'z' in graphs.parquet. There is no such table"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             resolve(path, options=options).read()
+    tables(graphs={"graph": [0], "family": ["a"]})
+    with pytest.raises(
+        InvalidInputError, match=r"'famly' in graphs.parquet. Did you mean 'family'\? There are family, g"
+    ):
+        resolve(path, options=SourceOptions(graph_label="famly")).read()
 
 
 def test_a_changed_table_changes_the_fingerprint(tables):

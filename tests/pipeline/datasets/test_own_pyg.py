@@ -169,3 +169,10 @@ def test_names_are_checked_and_fingerprints_are_json():
         from_pyg([graph()], "../g")
     fingerprint = from_pyg([graph()], "g").fingerprint()
     assert json.loads(json.dumps(fingerprint)) == fingerprint
+
+
+def test_a_file_without_graphs_is_named(tmp_path):
+    path = tmp_path / "none.pt"
+    torch.save([], path)
+    with pytest.raises(InvalidInputError, match=r"none\.pt holds no graph: what an InMemoryDataset"):
+        resolve(str(path)).read()
