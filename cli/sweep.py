@@ -228,6 +228,10 @@ def _show_plan(plan: "SweepPlan") -> None:
     for entry in plan.datasets:
         if entry.problem is not None:
             errors.print(f"[yellow]{escape(entry.problem)}[/]")
+        elif entry.seconds is None:
+            errors.print(
+                f"[dim]{escape(entry.dataset)} is not in the store yet: its size, and any error in it, is not known.[/]"
+            )
     measured = sum(run.is_measured for entry in plan.datasets for run in entry.runs if not run.is_done)
     origin = (
         "the time is a guess from the sizes of the datasets"
@@ -253,9 +257,9 @@ def _show_result(result: "SweepResult") -> None:
         console.print(shown)
     _show_failures(result)
     facts = result.as_json()
+    where = f"; mean ± std over the folds' test parts, all in {escape(facts['results'])}" if done else ""
     console.print(
-        f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed; mean ± std over "
-        f"the folds' test parts, all in {escape(facts['results'])}[/]"
+        f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed{where}[/]"
     )
 
 
@@ -283,10 +287,12 @@ def _score(outcome: "Outcome") -> str:
 
 
 def _show_failures(result: "SweepResult") -> None:
+    """Print each error once, with the runs that it stopped."""
+    stopped: dict[tuple[str, str | None], list[Outcome]] = {}
     for outcome in result.failed:
-        errors.print(
-            f"[bold red]Failed:[/] {escape(outcome.spec.label)}: {escape(outcome.error or '')}",
-            soft_wrap=not errors.is_terminal,
-        )
+        stopped.setdefault((outcome.spec.dataset, outcome.error), []).append(outcome)
+    for (dataset, error), outcomes in stopped.items():
+        what = outcomes[0].spec.label if len(outcomes) == 1 else f"{len(outcomes)} runs on {dataset}"
+        errors.print(f"[bold red]Failed:[/] {escape(what)}: {escape(error or '')}", soft_wrap=not errors.is_terminal)
     if result.failed:
         errors.print(f"{plural(len(result.failed), 'run')} failed. The same command tries again.")

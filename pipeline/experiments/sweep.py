@@ -19,11 +19,13 @@ from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.run import Run, open_run
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_folder
 from leap.store import LeapError
+from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from leap.pipeline.training.fold import FoldJob
 
 State = Literal["cached", "trained", "failed"]
+WRONG_INPUT = InvalidInputError.exit_code
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def sweep(
     budget_gb, memory_gb, checkpoint_steps : as for `train`.
     on_event : told how far the sweep is, from another thread.
 
+    Raises
+    ------
+    InvalidInputError
+        If no run at all can be done, because of what was asked for.
+
     Examples
     --------
     >>> import tempfile
@@ -122,6 +129,7 @@ def sweep(
     work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
     for dataset in dict.fromkeys(spec.dataset for spec in specs):
         work.open([spec for spec in specs if spec.dataset == dataset])
+    work.refuse_wrong_input()
     work.train(on_event)
     results_table(work.root)  # puts right what an interruption may have left
     return SweepResult(file, work.root, [work.outcomes[spec] for spec in specs])
@@ -134,6 +142,7 @@ class _Sweep:
     Attributes
     ----------
     opened : runs by fingerprint, with the requests that they answer.
+    wrong : errors in what was asked for, one for each run that failed by it.
     """
 
     context: Context
@@ -144,6 +153,7 @@ class _Sweep:
     checkpoint_steps: int
     outcomes: dict[RunSpec, Outcome] = field(default_factory=dict)
     opened: dict[str, tuple[Run, list[RunSpec]]] = field(default_factory=dict)
+    wrong: list[LeapError] = field(default_factory=list)
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
@@ -194,6 +204,11 @@ class _Sweep:
             checkpoint_steps=self.checkpoint_steps,
         )
         self.opened[prepared.fingerprint] = run, [spec]
+
+    def refuse_wrong_input(self) -> None:
+        """Raise if nothing can be done at all, and trying again will not help."""
+        if self.wrong and not self.opened and len(self.wrong) == len(self.outcomes):
+            raise InvalidInputError("\n".join(dict.fromkeys(map(str, self.wrong))))
 
     def train(self, on_event: Callable[[SweepEvent], None] | None) -> None:
         """Train the folds of all opened runs."""
@@ -257,3 +272,5 @@ class _Sweep:
         text = str(error) if isinstance(error, LeapError) else f"unexpected {type(error).__name__}: {error}"
         for spec in specs:
             self.outcomes.setdefault(spec, Outcome(spec, "failed", error=where + text))
+            if isinstance(error, LeapError) and error.exit_code == WRONG_INPUT:
+                self.wrong.append(error)

@@ -78,6 +78,45 @@ def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap,
     assert quiet.json["runs"][1]["error"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("--on", "./none.json"), "none.json"), (("--on", "./shapes.json", "--graph-label", "famly"), "famly")],
+)
+def test_a_sweep_that_cannot_do_a_single_run_is_wrong_usage_and_said_once(leap, shapes, arguments, message):
+    shown = leap("sweep", "compare", *arguments, *QUICK)
+    assert shown.code == 2
+    assert shown.err.startswith("Error:")
+    assert shown.err.count(message) == 1
+    assert shown.out == ""
+
+
+def test_an_error_that_stops_several_runs_is_said_once(leap, shapes):
+    shown = leap(
+        "sweep",
+        "compare",
+        "--on",
+        "./shapes.json",
+        "--on",
+        "./none.json",
+        "-b",
+        "gcn",
+        "-e",
+        "none",
+        "-e",
+        "rwpe",
+        *QUICK,
+    )
+    assert shown.code == 1
+    assert shown.err.count("Failed:") == 1
+    assert "Failed: 2 runs on ./none.json" in shown.err
+
+
+def test_a_plan_says_that_own_data_was_not_read_yet(leap, shapes):
+    shown = leap("sweep", "compare", "--on", "./shapes.json", "--plan", *QUICK)
+    assert shown.code == 0
+    assert "./shapes.json is not in the store yet" in shown.err
+
+
 def test_a_finished_sweep_loads_neither_torch_nor_pyg(leap, lightly, shapes):
     request = ["sweep", "compare", "--on", "./shapes.json", "-b", "gcn", *QUICK]
     assert leap(*request).code == 0
