@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,26 +21,47 @@ if TYPE_CHECKING:
 def from_networkx(
     graphs: "nx.Graph | Iterable[nx.Graph]",
     name: str,
-    options: SourceOptions = SourceOptions(),  # noqa: B008
+    options: SourceOptions | None = None,
+    *,
+    node_attributes: str | Sequence[str] | None = None,
+    graph_label: str | None = None,
+    node_label: str | None = None,
 ) -> Source:
     """Make a source of NetworkX graphs in memory, one or several; see `assemble` for features and labels.
+
+    Parameters
+    ----------
+    name : of the dataset in the store.
+    options : the three that follow as one object; give either it or them.
+    node_attributes : node attributes to use as features; None takes "x", else all numeric ones that every node has.
+    graph_label : graph attribute that holds the label or targets; None takes "y", else "label".
+    node_label : node attribute that holds node labels when graphs have none; None takes "y".
 
     Raises
     ------
     InvalidInputError
-        As `assemble`, or a name that cannot be a folder's.
+        As `assemble`, a name that cannot be a folder's, or choices given twice.
 
     Examples
     --------
     >>> import networkx as nx
-    >>> source = from_networkx([nx.path_graph(3), nx.cycle_graph(4)], "two-shapes")
-    >>> source.read().node_counts.tolist()
-    [3, 4]
+    >>> graphs = [nx.path_graph(3), nx.cycle_graph(4)]
+    >>> for graph, shape in zip(graphs, ("path", "cycle")):
+    ...     graph.graph["shape"] = shape
+    >>> source = from_networkx(graphs, "two-shapes", graph_label="shape")
+    >>> source.read().y.tolist()
+    ['path', 'cycle']
     """
+    names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
+    given = SourceOptions(None if names is None else tuple(names), graph_label, node_label)
+    if options is not None and given != SourceOptions():
+        raise InvalidInputError(
+            "from_networkx was given options and also node_attributes, graph_label or node_label. Give one or the "
+            "other."
+        )
     several = [graphs] if hasattr(graphs, "nodes") else list(graphs)
-    return MemorySource(
-        name, "networkx", assemble([_convert(graph, f"graph {i}") for i, graph in enumerate(several)], options)
-    )
+    attributed = [_convert(graph, f"graph {i}") for i, graph in enumerate(several)]
+    return MemorySource(name, "networkx", assemble(attributed, options or given))
 
 
 class NetworkXFiles(Source):

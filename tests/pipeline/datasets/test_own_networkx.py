@@ -79,6 +79,24 @@ def test_features_come_from_x_unless_others_are_named():
     assert chosen.notes["unused_node_attributes"] == ["colour"]
 
 
+def test_choices_are_keywords_or_one_object():
+    graphs = [labelled("a"), labelled("b")]
+    for number, graph in enumerate(graphs):
+        graph.graph["family"] = number
+    source = from_networkx(graphs, "g", node_attributes=["weight"], graph_label="family")
+    same = from_networkx(graphs, "g", SourceOptions(node_attributes=("weight",), graph_label="family"))
+    assert source.fingerprint() == same.fingerprint()
+    assert source.read().y.tolist() == [0, 1]
+    assert from_networkx(graphs, "g", node_attributes="weight").read().x.shape == (6, 1), (
+        "one name is no list of letters"
+    )
+    for graph in graphs:
+        graph.graph.clear()
+    assert from_networkx(graphs, "g", node_label="colour").read().task == "node-classification"
+    with pytest.raises(InvalidInputError, match="Give one or the other"):
+        from_networkx(graphs, "g", SourceOptions(), graph_label="family")
+
+
 def test_without_x_all_numeric_attributes_are_taken_by_name():
     graph = nx.path_graph(2)
     nx.set_node_attributes(graph, {0: {"b": 1.5, "a": 2, "t": "no"}, 1: {"b": 2.5, "a": 3, "t": "no", "c": 1}})
