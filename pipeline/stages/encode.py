@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leap.models.network_config import ENCODING_PARTS
 from leap.pipeline.datasets import Source
 from leap.pipeline.derived import ENCODINGS, RECIPES, Recipe
 from leap.pipeline.stages.context import Context
@@ -11,6 +12,7 @@ from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
+from leap.pipeline.suggestion import suggestion
 from leap.store.errors import InvalidInputError
 
 
@@ -64,8 +66,7 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
     chosen = list(dict.fromkeys(encodings))
     for name in chosen:
         if name not in ENCODINGS:
-            hint = " Repeat --encoding for several." if "," in name else ""
-            raise InvalidInputError(f"no encoding {name!r}. Choose from {', '.join(ENCODINGS)}.{hint}")
+            raise InvalidInputError(_unknown(name))
     if not chosen:
         raise InvalidInputError(f"no encoding was given. Choose from {', '.join(ENCODINGS)}.")
     known = {field for name in chosen for field in RECIPES[name].model_fields}
@@ -78,3 +79,15 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
         validated(RECIPES[name], **{field: params[field] for field in RECIPES[name].model_fields if field in params})
         for name in chosen
     ]
+
+
+def _unknown(name: str) -> str:
+    if "leap" in name.lower():
+        parts = name.lower().split("+")
+        wanted = name.lower() if set(parts) <= set(ENCODING_PARTS) else "leap-l"
+        return (
+            f"no encoding {name!r} to compute beforehand: LEAP is learned, by 'leap train DATASET -e {wanted}'. What "
+            "LEAP-F keeps in the store is its transform, 'leap encode DATASET -e dect'."
+        )
+    hint = " Repeat --encoding for several." if "," in name or "+" in name else ""
+    return f"no encoding {name!r}.{suggestion(name, ENCODINGS)} Choose from {', '.join(ENCODINGS)}.{hint}"
