@@ -17,7 +17,7 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
 
     Parameters
     ----------
-    needs_labels : refuse a dataset without any; predictions need none.
+    needs_labels : refuse a dataset without any, or with the same everywhere; predictions need none.
 
     Raises
     ------
@@ -25,12 +25,30 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
         If the dataset has nothing to learn, or cannot have what the options ask for.
     """
     summary = dataset.manifest.summary
-    if needs_labels and summary["task"] not in TASKS:
-        raise InvalidInputError(
-            f"{dataset.manifest.dataset!r} has no labels or targets to learn. Give --graph-label or --node-label for "
-            "own data, or choose a dataset with labels."
-        )
+    if needs_labels:
+        _check_labels(dataset)
     return recipes_for(options, is_categorical=summary["categorical"])
+
+
+def _check_labels(dataset: Artifact) -> None:
+    summary = dataset.manifest.summary
+    if summary["task"] not in TASKS:
+        candidates = summary.get("notes", {}).get("possible_graph_labels", [])
+        own = (
+            f"Its graphs have {', '.join(candidates)}: give --graph-label {candidates[0]}"
+            if candidates
+            else "Give --graph-label or --node-label for own data"
+        )
+        raise InvalidInputError(
+            f"{dataset.manifest.dataset!r} has no labels or targets to learn. {own}, or choose a dataset with labels."
+        )
+    classes = summary.get("classes")
+    if classes and len(classes) == 1:
+        owners = "nodes" if summary["task"] == "node-classification" else "graphs"
+        raise InvalidInputError(
+            f"all {summary[owners]:,} {owners} of {dataset.manifest.dataset!r} have the label {classes[0]!r}: there is "
+            "nothing to learn. Choose another label with --graph-label or --node-label, or a dataset with two classes."
+        )
 
 
 def recipes_for(options: TrainOptions, *, is_categorical: bool) -> list[Recipe]:

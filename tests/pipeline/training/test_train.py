@@ -265,6 +265,25 @@ def test_data_without_labels_and_too_few_graphs_are_refused(context, options, ru
     assert not run.exists()
 
 
+@pytest.mark.parametrize(
+    ("labels", "task", "message"),
+    [
+        (["a"] * 6, "graph-classification", "all 6 graphs of 'same' have the label 'a': there is nothing to learn"),
+        ([7] * 18, "node-classification", "all 18 nodes of 'same' have the label 7: there is nothing to learn"),
+    ],
+)
+def test_one_label_for_all_is_refused(context, options, run, labels, task, message):
+    import networkx as nx
+
+    from tests.pipeline.training.conftest import coordinates, graphs_source
+
+    graphs = [nx.path_graph(3)] * 6
+    same = graphs_source(graphs, "same", coordinates(graphs), labels, task)
+    with pytest.raises(InvalidInputError, match=message):
+        train(same, options(folds=2), context, run=run)
+    assert not run.exists()
+
+
 def test_options_that_do_not_matter_are_no_part_of_a_run():
     def fingerprint(**network):
         return TrainOptions(network=NetworkConfig(**network)).fingerprint("shapes", ["key"])
