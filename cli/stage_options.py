@@ -16,6 +16,8 @@ from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import StageResult
 from leap.store.errors import InvalidInputError
 
+NAMES_AT_MOST = 60
+"""Characters of the features' names beyond which a line only says where they come from."""
 READING = "How the dataset is read"
 
 Dataset = Annotated[
@@ -145,7 +147,7 @@ def _dataset_line(result: StageResult) -> str:
         plural(summary["graphs"], "graph"),
         plural(summary["nodes"], "node"),
         plural(summary["edges"], "edge"),
-        f"{plural(summary['features'], nature)} ({summary['feature_source']})",
+        f"{plural(summary['features'], nature)} ({_feature_names(summary)})",
     ]
     for name, text in (
         ("empty_graphs", "empty"),
@@ -157,3 +159,11 @@ def _dataset_line(result: StageResult) -> str:
     if summary.get("classes"):
         parts.append(f"{len(summary['classes'])} classes")
     return ", ".join(parts)
+
+
+def _feature_names(summary: dict[str, Any]) -> str:
+    """Names of the attributes or columns that became features, where they are own ones and few; else the source."""
+    notes = summary.get("notes", {})
+    names = notes.get("node_attributes") or notes.get("node_columns") or []
+    listed = ", ".join(names)
+    return listed if names and names != ["x"] and len(listed) <= NAMES_AT_MOST else str(summary["feature_source"])

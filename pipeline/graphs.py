@@ -23,6 +23,7 @@ class RawGraphs:
     masks : for node tasks, {"train", "val", "test"} -> (N, S) bool, one column a split; else None.
     feature_source : where the features come from, such as "attributes+labels", "degree" or "given".
     notes : anything worth reporting that canonicalization cannot know, JSON values only.
+    remarks : sentences that whoever asked for the dataset should read, such as what was left out.
     """
 
     node_counts: NDArray[np.int64]
@@ -33,6 +34,7 @@ class RawGraphs:
     masks: dict[str, NDArray[np.bool_]] | None = None
     feature_source: str = "given"
     notes: dict[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

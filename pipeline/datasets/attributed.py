@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.attributed_features import Rows, choose_features, feature_matrix
+from leap.pipeline.datasets.attributed_features import Rows, choose_features, feature_matrix, left_out_remarks
 from leap.pipeline.datasets.attributed_graph import AttributedGraph
-from leap.pipeline.datasets.labels import graph_targets, node_classes
+from leap.pipeline.datasets.labels import graph_targets, node_classes, possible_graph_labels
+from leap.pipeline.datasets.remarks import unlabelled
 from leap.pipeline.datasets.source import SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.pipeline.suggestion import alternatives
@@ -21,7 +22,8 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     Labels: the graph attribute `options.graph_label` ("y", else "label"); where graphs have none, the node
     attribute `options.node_label` ("y"). Features: the node attributes `options.node_attributes` ("x";
     without one, all numeric attributes that every node has, by name), numbers or equally long lists of
-    numbers. Whole numbers throughout are categories; write 1.0 for measurements.
+    numbers. Whole numbers throughout are categories; write 1.0 for measurements. What is left out where no
+    attributes are named is told in `remarks`.
 
     Raises
     ------
@@ -41,6 +43,13 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     notes: dict[str, Any] = {"node_attributes": names, "label": label}
     if unused:
         notes["unused_node_attributes"] = unused
+    remarks = left_out_remarks(graphs, rows, names, unused) if chosen is None else []
+    if task == "none":
+        common = set(graphs[0].attributes).intersection(*(graph.attributes for graph in graphs[1:]))
+        candidates = {name: [graph.attributes[name] for graph in graphs] for name in sorted(common)}
+        if possible := possible_graph_labels(candidates):
+            notes["possible_graph_labels"] = possible
+            remarks.append(unlabelled("attribute", possible))
     return RawGraphs(
         node_counts=counts,
         edges=_edges(graphs, counts),
@@ -49,6 +58,7 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
         task=task,
         feature_source="node attributes" if names else "none",
         notes=notes,
+        remarks=tuple(remarks),
     )
 
 

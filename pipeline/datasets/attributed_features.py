@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.pipeline.datasets.attributed_graph import AttributedGraph, node_of_row
+from leap.pipeline.datasets.remarks import left_out_for_x
 from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
 
+REMARKS_AT_MOST = 4
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -25,6 +27,31 @@ def choose_features(rows: Rows, label: str | None) -> list[str]:
         return ["x"]
     common = set(rows[0]).intersection(*rows[1:]) if rows else set()
     return sorted(name for name in common - {label} if all(_numbers(row[name]) for row in rows))
+
+
+def left_out_remarks(
+    graphs: Sequence[AttributedGraph], rows: Rows, taken: Sequence[str], left_out: Sequence[str]
+) -> list[str]:
+    """Return a sentence for every attribute that was not chosen, and why; many share the last one."""
+    if not left_out:
+        return []
+    if list(taken) == ["x"]:
+        return [left_out_for_x("attribute", left_out, "x")]
+    told, rest = left_out[:REMARKS_AT_MOST], left_out[REMARKS_AT_MOST:]
+    remarks = [f"node attribute {name!r} is left out: {_objection(graphs, rows, name)}" for name in told]
+    return [*remarks, f"also left out: {', '.join(rest)}."] if rest else remarks
+
+
+def _objection(graphs: Sequence[AttributedGraph], rows: Rows, name: str) -> str:
+    for at, row in enumerate(rows):
+        if name in row and _numbers(row[name]) is None:
+            value = row[name]
+            kind = "text" if isinstance(value, str) else "no number"
+            return f"it is {kind} ({value!r:.40} at {_node(graphs, at)})."
+    lacking = [at for at, row in enumerate(rows) if name not in row]
+    count = f"{len(lacking):,} of {len(rows):,} nodes lack{'s' if len(lacking) == 1 else ''} it"
+    first = f"{'' if len(lacking) == 1 else 'the first is '}{_node(graphs, lacking[0])}"
+    return f"{count}, {first}. Name it with --node-attribute to make that an error."
 
 
 def feature_matrix(graphs: Sequence[AttributedGraph], rows: Rows, names: Sequence[str]) -> NDArray[Any]:
@@ -71,6 +98,11 @@ def _numbers(value: Any) -> list[Any] | None:
         value = value.tolist()
     values = list(value) if isinstance(value, list | tuple) else [value]
     return values if values and all(isinstance(item, bool | int | float) for item in values) else None
+
+
+def _node(graphs: Sequence[AttributedGraph], row: int) -> str:
+    origin, node = node_of_row(graphs, row)
+    return f"node {node!r} of {origin}"
 
 
 def _where(graphs: Sequence[AttributedGraph], row: int) -> str:

@@ -1,6 +1,6 @@
 """What labels of own data mean: whole numbers and text are classes, real numbers are regression targets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,20 @@ def graph_targets(
                 f"{where} has {len(row)} values for {owner(number)} and {len(rows[0])} for {owner(0)}."
             )
     return np.array(rows, dtype=np.float64), "graph-regression"
+
+
+def possible_graph_labels(candidates: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the names whose values, one a graph, could be learned; those that name each graph come last."""
+    ranked = []
+    for name, values in candidates.items():
+        try:
+            y, task = graph_targets(values, name)
+        except InvalidInputError:
+            continue
+        distinct = len(np.unique(y, axis=0))
+        if distinct > 1:
+            ranked.append((task == "graph-classification" and distinct == len(y), name))
+    return [name for _, name in sorted(ranked)]
 
 
 def node_classes(values: Sequence[Any] | NDArray[Any], where: str) -> NDArray[Any]:

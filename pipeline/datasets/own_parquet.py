@@ -1,5 +1,6 @@
 """Own graphs as Parquet tables: edges.parquet, and where wanted nodes.parquet and graphs.parquet."""
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.pipeline.datasets.fingerprint import fingerprint_files
-from leap.pipeline.datasets.labels import graph_targets, node_classes
+from leap.pipeline.datasets.labels import graph_targets, node_classes, possible_graph_labels
 from leap.pipeline.datasets.node_ids import resolve_ids
 from leap.pipeline.datasets.parquet_columns import Columns
+from leap.pipeline.datasets.remarks import left_out_for_x, unlabelled
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.pipeline.suggestion import alternatives
@@ -65,6 +67,10 @@ class ParquetTables(Source):
             y = y[ids.order] if y is not None and task == "node-classification" else y
             masks = None if masks is None else {part: mask[ids.order] for part, mask in masks.items()}
         notes: dict[str, Any] = {"node_columns": names}
+        remarks = _left_out(nodes, names, self._options) if nodes is not None else []
+        if task == "none" and graphs is not None and (possible := _possible_labels(graphs)):
+            notes["possible_graph_labels"] = possible
+            remarks.append(unlabelled("column", possible))
         if nodes is None:
             notes["nodes"] = "no nodes.parquet: nodes are the ids that edges name"
         return RawGraphs(
@@ -76,6 +82,7 @@ class ParquetTables(Source):
             masks=masks,
             feature_source="node columns" if names else "none",
             notes=notes,
+            remarks=tuple(remarks),
         )
 
 
@@ -89,7 +96,6 @@ def _features(nodes: Columns | None, options: SourceOptions) -> tuple[NDArray[An
         if options.node_attributes:
             raise InvalidInputError("without nodes.parquet there are no node columns to use as features.")
         return None, []
-    reserved = {"id", "graph", options.node_label or "y", *MASKS}
     if options.node_attributes is not None:
         names = list(options.node_attributes)
     elif "x" in nodes:
@@ -97,8 +103,33 @@ def _features(nodes: Columns | None, options: SourceOptions) -> tuple[NDArray[An
     elif numbered := [name for name in nodes.names if re.fullmatch(r"x_?\d+", name)]:
         names = sorted(numbered, key=lambda name: int(name.lstrip("x_")))
     else:
-        names = sorted(name for name in nodes.names if name not in reserved and nodes.is_numeric(name))
+        names = sorted(name for name in nodes.names if name not in _reserved(options) and nodes.is_numeric(name))
     return (nodes.matrix(names), names) if names else (None, [])
+
+
+def _reserved(options: SourceOptions) -> set[str]:
+    return {"id", "graph", options.node_label or "y", *MASKS}
+
+
+def _left_out(nodes: Columns, taken: list[str], options: SourceOptions) -> list[str]:
+    left_out = sorted(set(nodes.names) - set(taken) - _reserved(options))
+    if options.node_attributes is not None or not left_out:
+        return []
+    if any(nodes.is_numeric(name) for name in left_out):  # otherwise all numeric ones were taken
+        return [left_out_for_x("column", left_out, taken[0])]
+    if len(left_out) == 1:
+        return [f"node column {left_out[0]!r} is left out: it holds {nodes.kind(left_out[0])}, not numbers."]
+    listed = ", ".join(f"{name} ({nodes.kind(name)})" for name in left_out)
+    return [f"node columns {listed} are left out: they do not hold numbers."]
+
+
+def _possible_labels(graphs: Columns) -> list[str]:
+    candidates = {}
+    for name in graphs.names:
+        if name != "graph":
+            with contextlib.suppress(InvalidInputError):  # gaps, or a type that is no label
+                candidates[name] = graphs.values(name).tolist()
+    return possible_graph_labels(candidates)
 
 
 def _labels(nodes: Columns | None, graphs: Columns | None, options: SourceOptions) -> tuple[NDArray[Any] | None, Task]:

@@ -45,6 +45,10 @@ class Columns:
     def __contains__(self, name: str) -> bool:
         return name in self._schema.names
 
+    def kind(self, name: str) -> str:
+        """Type of a column, as Arrow calls it."""
+        return str(self._schema.field(name).type)
+
     def is_numeric(self, name: str) -> bool:
         """Whether a column holds numbers, truth values or lists of them."""
         import pyarrow as pa
@@ -117,9 +121,7 @@ class Columns:
         """
         for name in names:
             if name in self and not self.is_numeric(name):
-                raise InvalidInputError(
-                    f"{self.path}: column {name!r} holds {self._schema.field(name).type}, not numbers."
-                )
+                raise InvalidInputError(f"{self.path}: column {name!r} holds {self.kind(name)}, not numbers.")
         blocks = [self._finite(name) for name in names]
         kind = np.result_type(*(block.dtype for block in blocks))
         if np.issubdtype(kind, np.integer):

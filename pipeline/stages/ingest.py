@@ -163,6 +163,8 @@ def _read(source: Source, options: IngestOptions, context: Context) -> "Graphs":
 
         raw = source.read(on_progress, OnDemandExecutor(context.workforce))
     graphs = canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
+    for remark in raw.remarks:
+        context.reporter.note(f"note: {remark}")
     if graphs.task == "node-classification" and graphs.masks is None and graphs.y is not None:
         from leap.pipeline.folds import node_masks
 

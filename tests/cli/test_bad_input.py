@@ -81,6 +81,61 @@ def test_a_bad_file_is_refused_by_every_stage(refused, store, tu_folder, stage):
     assert not store.exists(), "not even a new store is begun"
 
 
+@pytest.fixture
+def own_graphs(tmp_path):
+    """Node-link graphs of two families; one node lacks `pos_x`, and `kind` is text."""
+    graphs = [
+        {
+            "graph": {"family": "ab"[number % 2], "same": 1},
+            "nodes": [{"id": node, "pos_x": 0.5, "pos_y": float(node), "kind": "hub"} for node in range(3)],
+            "edges": [{"source": 0, "target": 1}],
+        }
+        for number in range(10)
+    ]
+    del graphs[2]["nodes"][1]["pos_x"]
+    path = tmp_path / "graphs.json"
+    path.write_text(json.dumps(graphs))
+    return path
+
+
+def test_attributes_that_are_left_out_are_said_unless_quiet(leap, own_graphs):
+    outcome = leap("extract", own_graphs, "--graph-label", "family")
+    assert outcome.code == 0
+    assert "1 feature (pos_y), 2 classes" in outcome.out
+    kind, lacking = outcome.err.splitlines()
+    assert kind.startswith("note: node attribute 'kind' is left out: it is text ('hub' at node 0 of")
+    assert lacking.startswith("note: node attribute 'pos_x' is left out: 1 of 30 nodes lacks it, node 1 of")
+    assert lacking.endswith("graph 2. Name it with --node-attribute to make that an error.")
+    assert leap("ingest", own_graphs, "--graph-label", "same", "--quiet").err == ""
+    named = leap("ingest", own_graphs, "--graph-label", "family", "--node-attribute", "pos_y")
+    assert (named.code, named.err) == (0, "")
+
+
+def test_a_label_that_was_not_named_is_offered(leap, own_graphs):
+    assert "note: graphs have no label; --graph-label family would" in leap("ingest", own_graphs).err
+    trained = leap("train", own_graphs)
+    assert trained.code == 2
+    assert "no labels or targets to learn. Its graphs have family: give --graph-label family" in trained.err
+
+
+@STAGES
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--node-attribute", "posx"], "no node attribute 'posx'. Did you mean 'pos_x'? There are kind, pos_x, pos_y."),
+        (["--graph-label", "famly"], "no graph attribute 'famly'. Did you mean 'family'? There are family, same."),
+    ],
+)
+def test_a_mistyped_attribute_comes_with_a_suggestion(refused, own_graphs, stage, options, expected):
+    assert expected in refused(stage, own_graphs, *options)
+
+
+def test_one_label_for_all_graphs_is_nothing_to_train(leap, own_graphs):
+    outcome = leap("train", own_graphs, "--graph-label", "same", "--quiet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "all 10 graphs of 'graphs' have the label 1: there is nothing to learn" in outcome.err
+
+
 @STAGES
 def test_a_directory_that_is_not_a_store_is_left_alone(refused, store, stage):
     store.mkdir()

@@ -105,6 +105,53 @@ def test_without_x_all_numeric_attributes_are_taken_by_name():
     assert raw.x.tolist() == [[2, 1.5], [3, 2.5]]
 
 
+def test_what_is_left_out_is_told_with_the_reason():
+    graphs = [nx.path_graph(2), nx.path_graph(3)]
+    for graph in graphs:
+        nx.set_node_attributes(graph, {node: {"a": 1.0, "pos": 0.5, "t": "hub", "d": None} for node in graph})
+    del graphs[1].nodes[2]["pos"]
+    raw = from_networkx(graphs, "g").read()
+    assert raw.notes["node_attributes"] == ["a"]
+    assert raw.remarks == (
+        "node attribute 'd' is left out: it is no number (None at node 0 of graph 0).",
+        "node attribute 'pos' is left out: 1 of 5 nodes lacks it, node 2 of graph 1. Name it with --node-attribute to "
+        "make that an error.",
+        "node attribute 't' is left out: it is text ('hub' at node 0 of graph 0).",
+    )
+    assert from_networkx(graphs, "g", node_attributes=["a"]).read().remarks == (), "a choice needs no comment"
+    with pytest.raises(InvalidInputError, match="graph 1, node 2: the attribute 'pos' is missing"):
+        from_networkx(graphs, "g", node_attributes=["pos"])
+
+
+def test_many_attributes_that_are_left_out_share_a_remark():
+    graph = nx.path_graph(2)
+    nx.set_node_attributes(graph, dict.fromkeys(graph, dict.fromkeys("abcdef", "text")))
+    remarks = from_networkx(graph, "g").read().remarks
+    assert len(remarks) == 5
+    assert remarks[-1] == "also left out: e, f."
+
+
+def test_attributes_beside_x_are_told():
+    assert from_networkx(labelled(), "g").read().remarks == (
+        "node attributes colour, weight are left out, because there is 'x'; --node-attribute NAME chooses others.",
+    )
+
+
+def test_graph_attributes_that_could_be_labels_are_told():
+    graphs = [nx.path_graph(2) for _ in range(4)]
+    for number, graph in enumerate(graphs):
+        graph.graph.update(family="ab"[number % 2], creator="me", made={"in": 1})
+    raw = from_networkx(graphs, "g").read()
+    assert raw.task == "none"
+    assert raw.remarks == ("graphs have no label; --graph-label family would take the graph attribute 'family'.",)
+    for number, graph in enumerate(graphs):
+        graph.graph["code"] = f"graph-{number}"
+    raw = from_networkx(graphs, "g").read()
+    assert raw.notes["possible_graph_labels"] == ["family", "code"], "what tells every graph apart comes last"
+    assert "one of the graph attributes family, code" in raw.remarks[0]
+    assert from_networkx(graphs, "g", graph_label="family").read().remarks == ()
+
+
 def test_whole_numbers_throughout_are_categories():
     graph = nx.path_graph(2)
     nx.set_node_attributes(graph, {0: [1, 2], 1: [3, 4]}, "x")

@@ -213,6 +213,37 @@ def test_named_columns_that_do_not_exist_are_refused(tables):
         resolve(path, options=SourceOptions(graph_label="famly")).read()
 
 
+@pytest.mark.parametrize(
+    ("columns", "remark"),
+    [
+        ({"kind": ["a", "b", "c"]}, "node column 'kind' is left out: it holds string, not numbers."),
+        (
+            {"kind": ["a", "b", "c"], "sort": ["a", "b", "c"]},
+            "node columns kind (string), sort (string) are left out: they do not hold numbers.",
+        ),
+        (
+            {"x": [1.0, 2.0, 3.0]},
+            "node column 'age' is left out, because there is 'x'; --node-attribute NAME chooses others.",
+        ),
+    ],
+)
+def test_node_columns_that_are_left_out_are_told(tables, columns, remark):
+    path = tables(edges=EDGES, nodes={"id": [10, 20, 30], "age": [1.0, 2.0, 3.0], "y": [0, 1, 0], **columns})
+    assert resolve(path).read().remarks == (remark,)
+    assert resolve(path, options=SourceOptions(node_attributes=("age",))).read().remarks == ()
+
+
+def test_graph_columns_that_could_be_labels_are_told(tables):
+    path = tables(
+        edges={"source": [0, 0, 0], "target": [1, 1, 1], "graph": [0, 1, 2]},
+        graphs={"graph": [0, 1, 2], "family": ["a", "b", "a"], "gaps": [1, None, 2]},
+    )
+    raw = resolve(path).read()
+    assert raw.remarks == ("graphs have no label; --graph-label family would take the graph column 'family'.",)
+    assert raw.notes["possible_graph_labels"] == ["family"]
+    assert resolve(path, options=SourceOptions(graph_label="family")).read().remarks == ()
+
+
 def test_a_changed_table_changes_the_fingerprint(tables):
     before = resolve(tables(edges=EDGES)).fingerprint()
     assert resolve(tables(edges=EDGES, nodes=NODES)).fingerprint() != before
