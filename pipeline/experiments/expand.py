@@ -14,9 +14,9 @@ from leap.pipeline.experiments.sweep_file import (
     Axes,
     Grid,
     SweepFile,
-    suggestion,
 )
 from leap.pipeline.stages.options import validated
+from leap.pipeline.suggestion import suggestion
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.relevance import Kind, relevant
 from leap.store.errors import InvalidInputError

@@ -1,7 +1,6 @@
 """Sweep files: grids of runs as YAML, read and checked; the presets are such files inside the package."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from leap.models.network_config import NetworkConfig
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.options import validated
+from leap.pipeline.suggestion import suggestion
 from leap.pipeline.training.options import TrainOptions
 from leap.store.errors import InvalidInputError
 
@@ -168,10 +168,3 @@ def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any
                 f"{where} has no field {str(name)!r}.{suggestion(str(name), known)} Those are {', '.join(plain)}."
             )
     return value
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean …?" for a name that resembles a known one, else nothing."""
-    folded = {each.lower(): each for each in known}
-    similar = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    return f" Did you mean {folded[similar[0]]!r}?" if similar else ""

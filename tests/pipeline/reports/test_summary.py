@@ -37,8 +37,7 @@ def test_the_first_sentence_compares_with_no_encoding_and_ties_are_shared(tmp_pa
         write_run(root, "mine", TrainOptions(network=NetworkConfig(encoding=encoding), folds=2), scores)
     written = report(root, tmp_path / "report")
     assert (
-        written.summary[0]
-        == "Compared with no encoding, LEAP changes the mean accuracy with GCN from 45.0 to 75.0 %."
+        written.summary[0] == "Compared with no encoding, LEAP changes the mean accuracy with GCN from 45.0 to 75.0 %."
     )
     assert "shares it, in 1 of 1 combination" in written.summary[1]
     page = (tmp_path / "report" / "index.html").read_text()
