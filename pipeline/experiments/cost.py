@@ -32,9 +32,9 @@ SIZES = {
 }
 TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
 USUAL_EPOCHS = 60  # of a hundred, before training stops early
-SECONDS_A_STEP = {"gcn": 0.006, "gat": 0.008, "gin": 0.005, "nomp": 0.003, "gps": 0.02, "dect-4k": 0.003}
-SECONDS_OF_LEAP = 0.003  # more in each step
-SECONDS_A_NODE = 3e-5
+SECONDS_A_STEP = {"gcn": 0.003, "gat": 0.004, "gin": 0.003, "nomp": 0.003, "gps": 0.01, "dect-4k": 0.003}
+SECONDS_OF_LEAP = 0.002  # more in each step
+SECONDS_A_NODE = 1e-5
 SECONDS_A_START = 1.0
 NOT_COSTS = ("seed", "split_seed", "folds", "epochs", "select", "lr", "class_weight")
 
@@ -94,6 +94,6 @@ def _an_epoch(graphs: int, nodes: int, options: TrainOptions) -> float:
     share = TRAINED_SHARE if graphs > 1 else 1.0
     steps = max(1.0, graphs * share / options.batch_size)
     network = options.network
-    a_step = SECONDS_A_STEP.get(network.backbone, 0.006) + (SECONDS_OF_LEAP if network.leap else 0.0)
+    a_step = SECONDS_A_STEP.get(network.backbone, 0.003) + (SECONDS_OF_LEAP if network.leap else 0.0)
     larger = (network.layers or 5) / 5 * ((network.hidden or 32) / 32) ** 0.5
     return float(larger * (steps * a_step + nodes * (share + JUDGED_SHARE) * SECONDS_A_NODE))
