@@ -73,7 +73,8 @@ def _layout(edges: NDArray[np.int64], count: int) -> NDArray[np.float64]:
             right = points[nodes, 0].max() + 1.0
     alone = [nodes[0] for nodes in components if len(nodes) == 1]
     width = max(right - 1.0, 0.5 * len(alone))
-    points[alone] = [[width * (i + 0.5) / len(alone), -1.0] for i in range(len(alone))]
+    for i, node in enumerate(alone):
+        points[node] = width * (i + 0.5) / len(alone), -1.0
     return points
 
 

@@ -11,6 +11,7 @@ import torch
 from leap.models.directions import random_directions
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, from_networkx, report, train
+from leap.pipeline.reports.figures.neighborhood import draw_graph
 from leap.pipeline.reports.runs import Run, read_runs
 from leap.pipeline.reports.sections.neighborhood import Look, look_at
 from leap.store import Store
@@ -100,3 +101,26 @@ def test_without_the_dataset_or_the_checkpoint_a_note_says_so(trained, tmp_path,
     made(("BZR", {"encoding": "leap-l"}, [0.7, 0.8]))
     without = report(tmp_path / "runs", tmp_path / "out2", store=trained[0])
     assert any("no checkpoint" in note for note in without.notes)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        nx.path_graph(4),
+        nx.disjoint_union(nx.cycle_graph(4), nx.star_graph(3)),
+        nx.empty_graph(3),
+        nx.empty_graph(1),
+        nx.disjoint_union(nx.complete_graph(3), nx.empty_graph(5)),
+    ],
+    ids=["connected", "two components", "no edges", "one node", "lonely nodes"],
+)
+def test_a_graph_without_coordinates_gets_places_that_keep_nodes_apart(graph):
+    edges = np.array(list(graph.edges), np.int64).reshape(-1, 2).T
+    figure = draw_graph(np.zeros((len(graph), 3)), edges, 0, np.array([0]), "title")
+    points = np.concatenate([np.asarray(drawn.get_offsets()) for drawn in figure.axes[0].collections[2:]])
+    others = np.unique(points.round(9), axis=0)
+    assert len(others) == len(graph)
+    assert np.isfinite(others).all()
+    if len(others) > 1:
+        gaps = np.linalg.norm(others[:, None] - others[None], axis=2) + np.eye(len(others)) * 9
+        assert gaps.min() > 0.2
