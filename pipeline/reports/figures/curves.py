@@ -22,6 +22,8 @@ class Curve(NamedTuple):
 
 def draw_curves(curves: list[Curve], title: str, label: str) -> "Figure":
     """Draw the curves of several encodings."""
+    from matplotlib.ticker import MaxNLocator
+
     room = legend_height(len(curves))
     figure, axes = new_figure(title, 1.75, bottom=0.42 + room)
     for curve in curves:
@@ -42,6 +44,7 @@ def draw_curves(curves: list[Curve], title: str, label: str) -> "Figure":
     axes.set_ylim(low - step * (len(stopped) + 1), high)
     axes.grid(axis="y")
     axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(label)
     legend(figure, [curve.encoding for curve in curves])
     return figure

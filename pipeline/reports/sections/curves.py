@@ -31,7 +31,8 @@ def curves(results: Results) -> Section | None:
     groups: dict[tuple[str, str], dict[str, list[Cell]]] = {}
     for cell in results.usual:
         run = cell.first
-        if not run.backbone.startswith("dect-") and (run.path / CURVES).is_file():
+        is_curve = any(fold.epochs > 1 for fold in run.folds) and (run.path / CURVES).is_file()
+        if is_curve and not run.backbone.startswith("dect-"):
             groups.setdefault((run.dataset, run.backbone), {}).setdefault(run.encoding, []).append(cell)
     if not groups:
         return None
