@@ -15,7 +15,7 @@ def on_latest_data(runs: Iterable[Run]) -> list[Run]:
     kept: list[Run] = []
     for of_dataset in grouped(runs, lambda run: run.dataset).values():
         versions = grouped(of_dataset, lambda run: run.data)
-        kept += max(versions.values(), key=lambda group: max(map(_finished, group))) if versions else []
+        kept += max(versions.values(), key=lambda group: max(map(_finished, group)))
     return sorted(kept, key=lambda run: run.name)
 
 

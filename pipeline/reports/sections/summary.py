@@ -65,8 +65,7 @@ def _outdated(results: Results, facts: dict[str, Any]) -> list[str]:
 def _over_nothing(found: dict[Key, Cell], facts: dict[str, Any]) -> list[str]:
     """Say what LEAP adds to a network without any encoding, by backbone."""
     changes: dict[str, list[tuple[float, float]]] = {}
-    for dataset, backbone in sorted({key[:2] for key in found}):
-        here = {key[2]: cell for key, cell in found.items() if key[:2] == (dataset, backbone)}
+    for (_, backbone), here in _combinations(found):
         if "none" not in here or metric_of(here["none"].first) != ACCURACY:
             continue
         without = here["none"].mean(ACCURACY.name)
@@ -90,12 +89,19 @@ def _over_nothing(found: dict[Key, Cell], facts: dict[str, Any]) -> list[str]:
     return [f"Compared with no encoding, LEAP changes the mean accuracy {words}{where}."]
 
 
+def _combinations(found: dict[Key, Cell]) -> list[tuple[tuple[str, str], dict[str, Cell]]]:
+    """Return the cells by encoding of each dataset and backbone."""
+    groups: dict[tuple[str, str], dict[str, Cell]] = {}
+    for (dataset, backbone, encoding), cell in sorted(found.items(), key=lambda entry: entry[0][:2]):
+        groups.setdefault((dataset, backbone), {})[encoding] = cell
+    return list(groups.items())
+
+
 def _gains(found: dict[Key, Cell]) -> list[tuple[float, Cell, Cell]]:
     """Return, for each dataset and backbone, the gain of the better LEAP over the best baseline."""
     gains = []
-    for dataset, backbone in sorted({key[:2] for key in found}):
-        metric = metric_of(next(cell for key, cell in found.items() if key[0] == dataset).first).name
-        here = {key[2]: cell for key, cell in found.items() if key[:2] == (dataset, backbone)}
+    for _, here in _combinations(found):
+        metric = metric_of(next(iter(here.values())).first).name
         scored = {name: (cell.mean(metric), cell) for name, cell in here.items()}
         ours = [(mean, cell) for name, (mean, cell) in scored.items() if "leap" in name and mean is not None]
         theirs = [(mean, cell) for name, (mean, cell) in scored.items() if name in BASELINES and mean is not None]
@@ -146,13 +152,11 @@ def _shown(results: Results, facts: dict[str, Any]) -> list[str]:
     worse = sum(one.verdict == "worse" for one in made)
     facts["comparisons"] = {"all": len(made), "better": better, "worse": worse}
     rest = len(made) - better - worse
+    few = " That is no proof of equality: few folds show only large differences, more seeds show smaller ones."
+    caution = few if rest else ""
     return [
         f"Tested on the same folds and corrected for {len(made)} comparisons, LEAP is better than a baseline in "
-        f"{better}, worse in {worse}, and in {rest} no difference is shown."
-        + (
-            " That is no proof of equality: few folds show only large differences, more seeds show smaller ones."
-            * bool(rest)
-        )
+        f"{better}, worse in {worse}, and in {rest} no difference is shown.{caution}"
     ]
 
 
