@@ -1,5 +1,6 @@
 """Why a request misses: the nearest stored artifact and the parameters that differ."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,8 @@ class Explanation:
     Attributes
     ----------
     nearest : None if nothing of the kind is stored at all.
-    differences : name -> (asked, stored); the pseudo-names "dataset content" and "algorithm" stand for those.
+    differences : name -> (asked, stored); the pseudo-names "dataset content", "algorithm" and "… artifact" (of
+        what is read besides the dataset) stand for those.
     """
 
     hit: bool
@@ -23,13 +25,20 @@ class Explanation:
 
 
 def explain(
-    store: Store, kind: str, dataset: str, source: str | None, params: dict[str, Any], algorithm: int
+    store: Store,
+    kind: str,
+    dataset: str,
+    source: str | None,
+    params: dict[str, Any],
+    algorithm: int,
+    inputs: Mapping[str, str] | None = None,
 ) -> Explanation:
     """Compare a request with all artifacts of its kind.
 
     Parameters
     ----------
     source : digest of the dataset's canonical content, None if the dataset is not ingested yet or for a dataset.
+    inputs : role -> key of the artifacts that would be read besides the dataset.
     """
     best: tuple[tuple[int, int], Artifact, dict[str, tuple[Any, Any]]] | None = None
     for artifact in store.list(kind):
@@ -48,6 +57,10 @@ def explain(
             differences["dataset"] = (dataset, manifest.dataset)
         if manifest.algorithm != algorithm:
             differences["algorithm"] = (algorithm, manifest.algorithm)
+        if "dataset" not in differences and "dataset content" not in differences:
+            for role, key in (inputs or {}).items():
+                if manifest.inputs.get(role) != key:
+                    differences[f"{role} artifact"] = (key[:12], manifest.inputs.get(role, "none")[:12])
         rank = (0 if same_name else 1, len(differences))
         if best is None or rank < best[0]:
             best = (rank, artifact, differences)

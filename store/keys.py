@@ -39,8 +39,17 @@ def dataset_key(fingerprint: dict[str, Any], params: dict[str, Any], algorithm: 
     )[:KEY_LENGTH]
 
 
-def derived_key(kind: str, source: str, params: dict[str, Any], algorithm: int) -> str:
-    """Key of an artifact derived from a dataset, given the digest `source` of that dataset's canonical content."""
-    return digest({"schema": SCHEMA_VERSION, "kind": kind, "source": source, "params": params, "algorithm": algorithm})[
-        :KEY_LENGTH
-    ]
+def derived_key(
+    kind: str, source: str, params: dict[str, Any], algorithm: int, inputs: dict[str, str] | None = None
+) -> str:
+    """Key of an artifact derived from a dataset.
+
+    Parameters
+    ----------
+    source : digest of the dataset's canonical content.
+    algorithm : version of the code that makes this kind; raised when its results change.
+    inputs : role -> key of the artifacts that are read besides the dataset, so that a change of theirs changes this
+        key too. Without any, the key is the one that version 0.1 computed.
+    """
+    request = {"schema": SCHEMA_VERSION, "kind": kind, "source": source, "params": params, "algorithm": algorithm}
+    return digest(request | ({"inputs": inputs} if inputs else {}))[:KEY_LENGTH]

@@ -26,12 +26,12 @@ from leap.store.location import Location, locate
 from leap.store.lock import exclusive, lock_path
 from leap.store.manifest import MANIFEST, Manifest
 from leap.store.references import References
+from leap.store.request import COLUMNS, Request
 from leap.store.usage import Usage, note_created, note_use, read_usage
 
 MARKER = "leap-store.json"
 DEFAULT_URL = ".leap"
 SPACE_MARGIN = 2**20  # for tables, manifests and the like
-VIEWABLE = frozenset({"rwpe", "lape"})  # kinds whose first columns do not depend on how many were asked for
 
 
 @dataclass(frozen=True)
@@ -169,25 +169,23 @@ class Store:
     def find(self, kind: str, dataset: str, **params: Any) -> Artifact:
         """Return the one artifact of a dataset with these parameters; others may have any value.
 
-        A smaller `dim` of an encoding is answered by a view of a larger one.
+        A smaller `dim` of an encoding is answered by a view of a larger one. Of artifacts that differ in nothing but
+        the version of their algorithm, the newest is meant.
 
         Raises
         ------
         ArtifactNotFoundError
             If none or several fit; the message names the alternatives.
         """
-        wanted = {name: value for name, value in params.items() if not (name == "dim" and kind in VIEWABLE)}
         of_kind = self.list(kind, dataset)
-        fitting = [
-            artifact
-            for artifact in of_kind
-            if all(artifact.params.get(name) == value for name, value in wanted.items())
-        ]
-        if kind in VIEWABLE and "dim" in params:
-            larger = sorted((a for a in fitting if a.params["dim"] >= params["dim"]), key=lambda a: a.params["dim"])
-            fitting = [a for a in larger if a.params["dim"] == larger[0].params["dim"]]
+        fitting = [artifact for artifact in of_kind if _fits(artifact, params)]
+        newest = max((artifact.manifest.algorithm for artifact in fitting), default=0)
+        fitting = [artifact for artifact in fitting if artifact.manifest.algorithm == newest]
+        if COLUMNS in params:
+            fewest = min((artifact.params[COLUMNS] for artifact in fitting), default=0)
+            fitting = [artifact for artifact in fitting if artifact.params[COLUMNS] == fewest]
         if len(fitting) == 1:
-            return view(fitting[0], params.get("dim"))
+            return view(fitting[0], params.get(COLUMNS))
         shown = ", ".join(f"{name}={value}" for name, value in params.items()) or "any parameters"
         if not fitting:
             there = of_kind or self.list(dataset=dataset)
@@ -217,29 +215,19 @@ class Store:
         self.discard(key, found[0])
         return None
 
-    def covering(self, kind: str, source: str, params: dict[str, Any]) -> Artifact | None:
-        """Return a view of a larger artifact that contains the request, or None.
+    def answer(self, request: Request) -> Artifact | None:
+        """Return what is stored for a request: the artifact of its key, else a view of a larger one, else None.
 
-        Parameters
-        ----------
-        source : digest of the dataset's canonical content.
-        params : all parameters of the request.
+        An artifact that version 0.1 stored under another key answers too, if it was made by the same algorithms.
         """
-        if kind not in VIEWABLE:
-            return None
-        dim = params["dim"]
-        rest = {name: value for name, value in params.items() if name != "dim"}
-        larger = [
-            artifact
-            for artifact in self.list(kind)
-            if artifact.manifest.source == source
-            and artifact.params["dim"] > dim
-            and {name: value for name, value in artifact.params.items() if name != "dim"} == rest
-        ]
-        for artifact in sorted(larger, key=lambda a: a.params["dim"]):
+        exact = self.lookup(request.key)
+        if exact is not None:
+            return exact
+        fitting = [artifact for artifact in self.list(request.kind) if request.is_answered_by(artifact.manifest)]
+        for artifact in sorted(fitting, key=lambda a: a.params.get(COLUMNS, 0)):
             sound = self.lookup(artifact.key)
             if sound is not None:
-                return view(sound, dim)
+                return view(sound, request.columns)
         return None
 
     def discard(self, key: str, reason: str) -> None:
@@ -337,6 +325,14 @@ class Store:
             if progress is not None:
                 progress(done, len(chosen))
         return problems
+
+
+def _fits(artifact: Artifact, params: dict[str, Any]) -> bool:
+    """Whether an artifact has these parameters, or more columns than they ask for."""
+    return all(
+        artifact.params.get(name, -1) >= value if name == COLUMNS else artifact.params.get(name) == value
+        for name, value in params.items()
+    )
 
 
 def view(artifact: Artifact, dim: int | None) -> Artifact:

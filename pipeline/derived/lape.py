@@ -23,6 +23,7 @@ class LapeRecipe(Recipe):
 
     kind: ClassVar[str] = "lape"
     algorithm: ClassVar[int] = 1
+    viewable: ClassVar[bool] = True
 
     dim: int = Field(default=10, ge=1, le=1024)
     drop: Literal["components", "one"] = "components"

@@ -1,7 +1,7 @@
 """`Recipe`: how one kind of derived artifact is planned and computed, partition by partition.
 
-A recipe is its validated parameters; together with the dataset's content they are the artifact's key. A new kind
-is one file with one recipe and one line in the registry.
+A recipe is its validated parameters; together with the dataset's content and the keys of the artifacts that it reads
+they are the artifact's key. A new kind is one file with one recipe and one line in the registry.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from leap.store import Artifact, Partition
-from leap.store.keys import derived_key
+from leap.store.request import COLUMNS, Request
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,15 +46,39 @@ class Recipe(BaseModel, ABC):
 
     kind: ClassVar[str]
     algorithm: ClassVar[int]
+    # Whether the first columns do not depend on `dim`, so that a smaller one is answered by a view of a larger one.
+    viewable: ClassVar[bool] = False
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Hold recipes to what the store takes for granted: `dim` counts columns, and the first ones are the same."""
+        if cls.viewable != (COLUMNS in cls.model_fields):
+            raise TypeError(
+                f"{cls.__name__} has viewable = {cls.viewable} and the fields {', '.join(cls.model_fields) or 'none'}. "
+                f"A recipe has a field {COLUMNS!r} if and only if it is viewable; call the field something else if its "
+                "first columns depend on it."
+            )
 
     @property
     def params(self) -> dict[str, Any]:
         """Parameters as JSON values; they enter the key."""
         return self.model_dump(mode="json")
 
+    def request(self, dataset: Artifact) -> Request:
+        """Return what is asked of the store: parameters and algorithm, of this recipe and of those that it reads."""
+        inputs = {needed.kind: needed.key(dataset) for needed in self.requires()}
+        return Request(self.kind, dataset.manifest.content, self.params, self.algorithm, inputs)
+
     def key(self, dataset: Artifact) -> str:
         """Key of the artifact for a dataset."""
-        return derived_key(self.kind, dataset.manifest.content, self.params, self.algorithm)
+        return self.request(dataset).key
+
+    def covers(self, other: "Recipe") -> bool:
+        """Whether the artifact of this recipe answers another one too, itself or as a view."""
+        if not (self.viewable and self.kind == other.kind):
+            return self == other
+        mine, theirs = self.params, other.params
+        return bool(mine.pop(COLUMNS) >= theirs.pop(COLUMNS)) and mine == theirs
 
     def requires(self) -> "list[Recipe]":
         """Return other artifacts of the same dataset that the work reads."""

@@ -20,6 +20,7 @@ class RwpeRecipe(Recipe):
 
     kind: ClassVar[str] = "rwpe"
     algorithm: ClassVar[int] = 1
+    viewable: ClassVar[bool] = True
 
     dim: int = Field(default=10, ge=1, le=1024)
 

@@ -14,7 +14,6 @@ from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.prepared import Found, Prepared, assembled, run_fingerprint
 from leap.pipeline.training.requirements import required_recipes
 from leap.store.errors import DamagedArtifactError
-from leap.store.store import VIEWABLE
 
 
 @dataclass
@@ -130,9 +129,8 @@ def with_inputs(recipes: Iterable[Recipe]) -> set[Recipe]:
 
 def largest_first(recipes: Iterable[Recipe]) -> list[Recipe]:
     """Return the recipes that must be carried out, without those that are views of another."""
-    ordered = sorted(recipes, key=_largest_dimension)
-    kept: dict[Any, Recipe] = {}
-    for recipe in ordered:
-        rest = {name: value for name, value in recipe.params.items() if name != "dim" or recipe.kind not in VIEWABLE}
-        kept.setdefault((recipe.kind, str(rest)), recipe)
-    return list(kept.values())
+    kept: list[Recipe] = []
+    for recipe in sorted(recipes, key=_largest_dimension):
+        if not any(other.covers(recipe) for other in kept):
+            kept.append(recipe)
+    return kept

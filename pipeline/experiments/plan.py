@@ -204,8 +204,7 @@ def _missing(specs: Sequence[RunSpec], artifact: Artifact | None, context: Conte
 
 
 def _is_stored(recipe: Recipe, artifact: Artifact, context: Context) -> bool:
-    store, content = context.store, artifact.manifest.content
-    return (store.lookup(recipe.key(artifact)) or store.covering(recipe.kind, content, recipe.params)) is not None
+    return context.store.answer(recipe.request(artifact)) is not None
 
 
 def _workers(workforce: Workforce) -> int:

@@ -28,9 +28,10 @@ def materialize(
     """
     start = time.perf_counter()
     store = context.store
-    key = recipe.key(dataset)
+    request = recipe.request(dataset)
+    key = request.key
     recipe.check(dataset)
-    found = store.lookup(key) or store.covering(recipe.kind, dataset.manifest.content, recipe.params)
+    found = store.answer(request)
     if found is not None:
         store.note_use(found.key)
         return _report(recipe, found, True, time.perf_counter() - start, 0), found

@@ -72,11 +72,11 @@ def _why_dataset(context: Context, name: str, stored: Artifact | None, options: 
 
 def _why_derived(context: Context, name: str, dataset: Artifact | None, recipe: Recipe) -> Why:
     store = context.store
-    source = None if dataset is None else dataset.manifest.content
-    explanation = explain(store, recipe.kind, name, source, recipe.params, recipe.algorithm)
-    if dataset is None:
+    request = None if dataset is None else recipe.request(dataset)
+    source, inputs = (None, {}) if request is None else (request.source, request.inputs)
+    explanation = explain(store, recipe.kind, name, source, recipe.params, recipe.algorithm, inputs)
+    if request is None:
         missing = {"dataset artifact": ("not ingested from this input with these options", "ingested")}
         return Why(None, False, Explanation(False, explanation.nearest, explanation.differences | missing))
-    exact = store.lookup(recipe.key(dataset))
-    view = None if exact is not None else store.covering(recipe.kind, dataset.manifest.content, recipe.params)
-    return Why(exact or view, view is not None, explanation)
+    found = store.answer(request)
+    return Why(found, found is not None and found.dim is not None, explanation)

@@ -57,11 +57,9 @@ def plan_training(
     artifacts = [{"kind": "dataset", "params": report.params, "key": report.key, "cached": True}]
     for recipe in required_recipes(options, artifact):
         recipe.check(artifact)
-        key = recipe.key(artifact)
-        found = context.store.lookup(key) or context.store.covering(
-            recipe.kind, artifact.manifest.content, recipe.params
-        )
-        entry = {"kind": recipe.kind, "params": recipe.params, "key": key if found is None else found.key}
+        request = recipe.request(artifact)
+        found = context.store.answer(request)
+        entry = {"kind": recipe.kind, "params": recipe.params, "key": request.key if found is None else found.key}
         artifacts.append(entry | {"cached": found is not None})
     facts = dataset_facts(artifact)
     sizes = []

@@ -119,6 +119,17 @@ def test_why_explains_changed_raw_input(leap, tu_folder):
     assert leap("store", "why", "neighborhoods", folder, "hops=1", "--json").json["cached"] is False
 
 
+def test_why_names_the_artifact_that_was_made_from_another(leap, filled, monkeypatch):
+    from leap.pipeline.derived import NeighborhoodsRecipe
+
+    leap("encode", "letters-low", "-e", "dect")
+    assert leap("store", "why", "dect", "letters-low", "--json").json["cached"]
+    monkeypatch.setattr(NeighborhoodsRecipe, "algorithm", 99)
+    answer = leap("store", "why", "dect", "letters-low", "--json").json
+    assert not answer["cached"]
+    assert list(answer["differences"]) == ["neighborhoods artifact"]
+
+
 def test_why_does_nothing_to_the_store_and_downloads_nothing(leap, filled, snapshot, monkeypatch):
     before = snapshot(filled, leave_out=())
     monkeypatch.setattr("urllib.request.urlopen", lambda *a, **k: pytest.fail("a question started a download"))

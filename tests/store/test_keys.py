@@ -27,10 +27,20 @@ def test_the_order_of_parameters_does_not_matter(params):
         derived_key("rwpe", "source", {"dim": 11}, 1),
         derived_key("rwpe", "source", {"dim": 10, "drop": "one"}, 1),
         derived_key("rwpe", "source", {"dim": 10}, 2),
+        derived_key("rwpe", "source", {"dim": 10}, 1, {"neighborhoods": "a" * 40}),
     ],
 )
 def test_anything_that_matters_changes_the_key(other):
     assert derived_key("rwpe", "source", {"dim": 10}, 1) != other
+
+
+def test_the_keys_of_what_is_read_change_the_key():
+    one, other = ({"neighborhoods": letter * 40} for letter in "ab")
+    assert derived_key("dect", "source", {}, 1, one) != derived_key("dect", "source", {}, 1, other)
+
+
+def test_what_reads_the_dataset_alone_has_the_key_of_version_0_1():
+    assert derived_key("rwpe", "source", {"dim": 10}, 1, {}) == "0201a3394332884329c84ce5191d291718aba1a7"
 
 
 def test_a_new_schema_changes_every_key(monkeypatch):

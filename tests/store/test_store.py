@@ -22,6 +22,7 @@ from leap.store.errors import (
 )
 from leap.store.keys import derived_key
 from leap.store.manifest import MANIFEST
+from leap.store.request import Request
 
 PARTS = [
     Partition(index=0, graph_lo=0, graph_hi=2, node_lo=0, node_hi=3),
@@ -201,9 +202,10 @@ def test_a_smaller_dimension_is_a_view(store):
     assert found.key == artifact.key
     assert found.params == {"dim": 2}
     assert found.load("encoding").tolist() == artifact.load("encoding")[:, :2].tolist()
-    assert store.covering("rwpe", "s" * 64, {"dim": 2}).dim == 2
-    assert store.covering("rwpe", "s" * 64, {"dim": 5}) is None
-    assert store.covering("rwpe", "t" * 64, {"dim": 2}) is None
+    assert store.answer(Request("rwpe", "s" * 64, {"dim": 2}, 1)).dim == 2
+    assert store.answer(Request("rwpe", "s" * 64, {"dim": 4}, 1)).dim is None
+    assert store.answer(Request("rwpe", "s" * 64, {"dim": 5}, 1)) is None
+    assert store.answer(Request("rwpe", "t" * 64, {"dim": 2}, 1)) is None
 
 
 def test_find_refuses_to_guess(store):

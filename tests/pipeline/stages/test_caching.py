@@ -4,6 +4,7 @@ import pytest
 
 from leap.pipeline import IngestOptions, encode, extract, ingest
 from leap.pipeline.datasets.source import Source
+from leap.pipeline.derived import NeighborhoodsRecipe
 from leap.pipeline.derived.recipe import Recipe
 
 
@@ -155,3 +156,18 @@ def test_a_stage_manifest_holds_keys_and_neither_timings_nor_hits(varied, new_co
     assert made.manifest() == cached.manifest()
     assert [entry["key"] for entry in made.manifest()["artifacts"]] == keys(made)
     assert not {"seconds", "cached", "resumed", "view"} & made.manifest()["artifacts"][1].keys()
+
+
+@pytest.mark.parametrize("kind", ["lect", "dect"])
+def test_a_new_algorithm_of_what_is_read_changes_the_key_of_what_is_made_from_it(
+    varied, new_context, monkeypatch, kind
+):
+    context = new_context()
+    before = encode(varied, kind, context=context)[kind]
+    monkeypatch.setattr(NeighborhoodsRecipe, "algorithm", NeighborhoodsRecipe.algorithm + 1)
+    after = encode(varied, kind, context=context)[kind]
+    assert not after.cached
+    assert after.key != before.key
+    inputs = [context.store.get(report.key).manifest.inputs["neighborhoods"] for report in (before, after)]
+    assert inputs[0] != inputs[1]
+    assert encode(varied, kind, context=context)[kind].cached

@@ -6,6 +6,8 @@ import networkx as nx
 import pytest
 
 from leap.pipeline import encode
+from leap.pipeline.derived import RECIPES, RwpeRecipe
+from leap.pipeline.derived.recipe import Recipe
 
 REPEATED = {
     "cycle": nx.cycle_graph(12),
@@ -61,6 +63,37 @@ def test_a_view_never_crosses_other_parameters_or_datasets(varied, repeated, new
     encode(varied, "lape", params={"dim": 10, "drop": "components"}, context=context)
     assert not encode(varied, "lape", params={"dim": 5, "drop": "one"}, context=context)["lape"].cached
     assert not encode(repeated, "lape", params={"dim": 5}, context=context)["lape"].cached
+
+
+@pytest.mark.parametrize("kind", ["rwpe", "lape"])
+def test_a_view_never_crosses_algorithms(varied, new_context, monkeypatch, kind):
+    context = new_context()
+    old = encode(varied, kind, params={"dim": 10}, context=context)[kind]
+    monkeypatch.setattr(RECIPES[kind], "algorithm", RECIPES[kind].algorithm + 1)
+    report = encode(varied, kind, params={"dim": 5}, context=context)[kind]
+    assert (report.cached, report.view) == (False, False)
+    assert report.key != old.key
+    assert encode(varied, kind, params={"dim": 4}, context=context)[kind].key == report.key
+    assert context.store.find(kind, "varied", dim=5).key == report.key
+
+
+def test_a_recipe_cannot_count_columns_without_promising_views():
+    with pytest.raises(TypeError, match="viewable = False and the fields dim"):
+
+        class Unpromised(Recipe):
+            kind = "unpromised"
+            algorithm = 1
+            dim: int = 3
+
+
+def test_a_recipe_covers_smaller_ones_of_the_same_parameters():
+    large, small = RECIPES["lape"](dim=10), RECIPES["lape"](dim=4)
+    assert large.covers(small)
+    assert large.covers(large)
+    assert not small.covers(large)
+    assert not large.covers(RECIPES["lape"](dim=4, drop="one"))
+    assert not large.covers(RwpeRecipe(dim=4))
+    assert not RECIPES["dect"](hops=2).covers(RECIPES["dect"](hops=1))
 
 
 def test_a_damaged_parent_answers_nothing(varied, new_context):
