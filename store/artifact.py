@@ -1,10 +1,12 @@
 """A published artifact: its manifest, and its arrays and tables read lazily and checked."""
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from leap.store.errors import DamagedArtifactError
+from leap.store.errors import DamagedArtifactError, LeapError
+from leap.store.index import drop
 from leap.store.location import Location
 from leap.store.manifest import MANIFEST, Manifest, Partition
 from leap.store.neighborhoods import Neighborhoods
@@ -23,8 +25,13 @@ def folder_of(key: str) -> str:
 
 def erase(location: Location, key: str) -> None:
     """Remove an artifact, its manifest first: halfway it is unfinished, never damaged. The caller holds its lock."""
+    manifest = None
+    with contextlib.suppress(FileNotFoundError, LeapError):
+        manifest = Manifest.decode(location.read_bytes(f"{folder_of(key)}/{MANIFEST}"), key)
     location.remove(f"{folder_of(key)}/{MANIFEST}")
     location.remove(folder_of(key))
+    if manifest is not None:
+        drop(location, manifest)
 
 
 class Artifact:
@@ -161,6 +168,9 @@ class Artifact:
                 data = self._location.read_bytes(f"{folder}/{name}")
                 if hashlib.sha256(data).hexdigest() != record.sha256:
                     found.append(f"{name} is damaged: its checksum does not match")
+        # The digest in the manifest covers what it says; how it says it matters to nobody but a thorough check.
+        if thorough and self._location.read_bytes(f"{folder}/{MANIFEST}") != self.manifest.encode():
+            found.append(f"{MANIFEST} was edited")
         stray = sorted(present.keys() - self.manifest.files.keys() - {MANIFEST})
         # Records of finished partitions stay behind a build; anything else was put there by somebody.
         found += [f"{name} does not belong to the artifact" for name in stray if thorough]

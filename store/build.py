@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from leap.store import index
 from leap.store.artifact import Artifact, erase, folder_of
 from leap.store.errors import DamagedArtifactError
 from leap.store.keys import canonical_json
@@ -120,6 +121,7 @@ class Build:
         self._sweep({name.split("/")[0] for name in files})
         content = draft.content or content_of(files)
         manifest = draft.model_copy(update={"files": files, "content": content}).seal()
+        index.add(self.location, manifest)
         self.location.write_bytes(f"{folder}/{MANIFEST}", manifest.encode(), durable=True)
         self.published = Artifact(self.location, manifest)
         return self.published

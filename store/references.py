@@ -13,9 +13,13 @@ TAGS, PINS, RUNS, STAGES = "refs/tags", "refs/pins", "runs", "stages"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
 
 
+def _is_allowed(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and ".." not in name
+
+
 def checked_name(name: str, what: str) -> str:
     """Return a name that is safe as a file name, or raise."""
-    if not _NAME.fullmatch(name) or ".." in name:
+    if not _is_allowed(name):
         raise InvalidInputError(
             f"{what} {name!r} is not allowed. Use up to 100 letters, digits and . _ + @ -, starting with a letter "
             "or digit."
@@ -39,11 +43,14 @@ class References:
     def _write(self, path: str, value: dict[str, Any]) -> None:
         self.location.write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
 
+    def tagged(self, name: str) -> str | None:
+        """Key that a tag points at, None if there is no such tag."""
+        return self._read(f"{TAGS}/{name}.json").get("key") or None if _is_allowed(name) else None
+
     def tags(self) -> dict[str, str]:
         """Tag -> key."""
         names = [name.removesuffix(".json") for name in self.location.names(TAGS) if name.endswith(".json")]
-        found = {name: self._read(f"{TAGS}/{name}.json").get("key", "") for name in names}
-        return {name: key for name, key in found.items() if key}
+        return {name: key for name in names if (key := self.tagged(name)) is not None}
 
     def tag(self, name: str, key: str) -> None:
         """Point a tag at a key, moving it if it exists."""
@@ -51,7 +58,7 @@ class References:
 
     def untag(self, name: str) -> None:
         """Remove a tag."""
-        if name not in self.tags():
+        if self.tagged(name) is None:
             raise ArtifactNotFoundError(f"no tag {name!r}. 'leap store ls' shows the tags.")
         self.location.remove(f"{TAGS}/{checked_name(name, 'tag')}.json")
 

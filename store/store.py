@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
@@ -21,6 +22,7 @@ from leap.store.errors import (
     NoSpaceError,
     NotAStoreError,
 )
+from leap.store.index import Index, complete
 from leap.store.keys import KEY_LENGTH, SCHEMA_VERSION
 from leap.store.location import Location, locate
 from leap.store.lock import exclusive, lock_path
@@ -32,6 +34,7 @@ from leap.store.usage import Usage, note_created, note_use, read_usage
 MARKER = "leap-store.json"
 DEFAULT_URL = ".leap"
 SPACE_MARGIN = 2**20  # for tables, manifests and the like
+_KEY = re.compile(f"[0-9a-f]{{{KEY_LENGTH}}}")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Store:
     def __init__(self, location: Location) -> None:
         self.location = location
         self.references = References(location)
+        self.index = Index(location, lambda: (artifact.manifest for artifact in self.list()))
 
     @classmethod
     def open(cls, url: str | os.PathLike[str] | None = None) -> "Store":
@@ -97,13 +101,14 @@ class Store:
 
     def keys(self) -> list[str]:
         """Keys of all published artifacts."""
-        names = self.location.names(ARTIFACTS)
-        return [name for name in names if len(name) == KEY_LENGTH and self._manifest_exists(name)]
+        return [name for name in self._folders() if self._manifest_exists(name)]
 
     def unfinished(self) -> list[str]:
         """Keys of artifacts whose making was interrupted or is under way."""
-        names = self.location.names(ARTIFACTS)
-        return [name for name in names if len(name) == KEY_LENGTH and not self._manifest_exists(name)]
+        return [name for name in self._folders() if not self._manifest_exists(name)]
+
+    def _folders(self) -> "list[str]":
+        return [name for name in self.location.names(ARTIFACTS) if _KEY.fullmatch(name)]
 
     def _manifest_exists(self, key: str) -> bool:
         return self.location.exists(f"{folder_of(key)}/{MANIFEST}")
@@ -114,10 +119,14 @@ class Store:
         Datasets of equal content share what is derived from them, and it is listed for either name. `verify` names
         the artifacts that are left out.
         """
+        if dataset is None:
+            names = self._folders()
+        else:  # the datasets themselves tell which content is meant
+            names = self.index.of_dataset(dataset, None if kind is None else {"dataset", kind})
         everything = []
-        for key in self.keys():
+        for name in names:
             with contextlib.suppress(DamagedArtifactError, FileNotFoundError):
-                everything.append(self._open(key))
+                everything.append(self._open(name))
         contents = {a.manifest.content for a in everything if a.kind == "dataset" and a.manifest.dataset == dataset}
         found = [
             artifact
@@ -136,10 +145,13 @@ class Store:
 
     def resolve(self, name: str) -> str:
         """Return the full key for a key, an unambiguous beginning of one (4 characters or more), or a tag."""
-        tagged = self.references.tags().get(name)
+        if _KEY.fullmatch(name) and self._manifest_exists(name):
+            return name
+        tagged = self.references.tagged(name)
         if tagged is not None:
             return tagged
-        matches = [key for key in self.keys() if len(name) >= 4 and key.startswith(name)]
+        similar = [key for key in self._folders() if key.startswith(name)] if len(name) >= 4 else []
+        matches = [key for key in similar if self._manifest_exists(key)]
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -158,6 +170,9 @@ class Store:
         DamagedArtifactError
             If its manifest is not what was published.
         """
+        if _KEY.fullmatch(key):
+            with contextlib.suppress(FileNotFoundError):
+                return self._open(key)
         full = self.resolve(key)
         try:
             return self._open(full)
@@ -223,11 +238,10 @@ class Store:
         exact = self.lookup(request.key)
         if exact is not None:
             return exact
-        fitting = [artifact for artifact in self.list(request.kind) if request.is_answered_by(artifact.manifest)]
-        for artifact in sorted(fitting, key=lambda a: a.params.get(COLUMNS, 0)):
-            sound = self.lookup(artifact.key)
-            if sound is not None:
-                return view(sound, request.columns)
+        for key in self.index.answering(request):
+            found = self.lookup(key)
+            if found is not None and request.is_answered_by(found.manifest):
+                return view(found, request.columns)
         return None
 
     def discard(self, key: str, reason: str) -> None:
@@ -305,6 +319,7 @@ class Store:
         if not self.location.exists(MARKER):
             marker = {"format": "leap-store", "schema": SCHEMA_VERSION}
             self.location.write_bytes(MARKER, (json.dumps(marker) + "\n").encode())
+            complete(self.location)
 
     # Checking
 

@@ -298,3 +298,44 @@ def test_large_arrays_survive_the_way(url):
         )
         build.publish(draft, {})
     assert np.array_equal(store.get("1" * 40).load("noise"), data)
+
+
+def test_a_look_up_makes_as_many_requests_of_a_large_store_as_of_a_small_one(s3, url, tmp_path, monkeypatch):
+    from leap.store import Manifest
+    from leap.store.keys import derived_key
+    from leap.store.request import Request
+
+    monkeypatch.setattr("os.fsync", lambda file: None)  # these need not survive a power cut
+    asked = []
+    s3.s3.meta.events.register("request-created.s3", lambda **_: asked.append(1))
+    counts = []
+    for artifacts in (3, 300):
+        local = Store.open(tmp_path / f"of-{artifacts}")
+        keys = []
+        for number in range(artifacts):
+            params, source = {"dim": 1000 - number}, "s" * 64 if number % 2 else f"{number:064d}"
+            keys.append(derived_key("rwpe", source, params, 1))
+            with local.building(keys[-1]) as build:
+                draft = Manifest(
+                    kind="rwpe", key=keys[-1], dataset=f"d{number}", params=params, algorithm=1, source=source,
+                    content=source,
+                )  # fmt: skip
+                build.publish(draft, {})
+        target = f"{url}/of-{artifacts}"
+        for part in ("leap-store.json", "artifacts", "index"):
+            s3.put(f"{local.url}/{part}", f"{target}/{part}", recursive=True)
+        store = Store.open(target)
+        look_ups = {
+            "key": lambda store=store, key=keys[1]: store.get(key),
+            "name": lambda store=store: store.find("rwpe", "d0", dim=5),
+            "view": lambda store=store: store.answer(Request("rwpe", "s" * 64, {"dim": 5}, 1)),
+            "miss": lambda store=store: store.answer(Request("rwpe", "s" * 64, {"dim": 1001}, 1)),
+        }
+        counts.append({})
+        for name, look_up in look_ups.items():
+            asked.clear()
+            found = look_up()
+            assert (found is None) == (name == "miss")
+            counts[-1][name] = len(asked)
+    assert counts[0] == counts[1]
+    assert counts[0]["key"] <= 2
