@@ -272,16 +272,26 @@ def collect(
     keep_days: Annotated[float, typer.Option(metavar="DAYS", help="Keep what was used in the last DAYS days.")] = 14.0,
     dry_run: DryRun = False,
 ) -> None:
-    """Remove artifacts that nothing refers to: not tagged, pinned, used by a run or stage, nor used lately."""
-    from leap.store.collect import plan_collection, remove, stale_builds, sweep
+    """Remove artifacts that nothing refers to: not tagged, pinned, used by a run or stage, nor used lately.
+
+    Runs whose folder on this machine is gone are forgotten first. What interrupted commands left behind goes too, if
+    nobody has touched it for DAYS days, an hour at least.
+    """
+    from leap.store.collect import carry_out, plan_collection, stale_builds, stale_writes, sweep, tidy_index
 
     store = settings.open_store()
+    forgotten = store.references.gone_runs()
     verdicts = plan_collection(store, keep_days)
-    going = [verdict for verdict in verdicts if not verdict.keep]
-    stale = stale_builds(store, keep_days)
+    stale, partial = stale_builds(store, keep_days), stale_writes(store, keep_days)
     if not dry_run:
-        remove(store, [verdict.artifact.key for verdict in going])
-        sweep(store, stale)
+        for run in forgotten:
+            store.references.forget_run(run)
+        verdicts = carry_out(store, verdicts, keep_days)
+        sweep(store, stale, keep_days)
+        for path in partial:
+            store.location.remove(path)
+        tidy_index(store)
+    going = [verdict for verdict in verdicts if not verdict.keep]
     size = sum(verdict.artifact.manifest.size for verdict in going)
     if settings.json:
         rows = [
@@ -294,7 +304,8 @@ def collect(
             }
             for v in verdicts
         ]
-        print_json({"dry_run": dry_run, "bytes": size, "artifacts": rows, "unfinished": stale})
+        left = {"unfinished": stale, "partial": partial, "runs": forgotten}
+        print_json({"dry_run": dry_run, "bytes": size, "artifacts": rows, **left})
         return
     shown = table(
         "", "kind", "dataset", "parameters", "key", "size", "reason", right=("size",), fold=("parameters", "reason")
@@ -313,8 +324,13 @@ def collect(
     if verdicts:
         console.print(shown)
     _say_removed(len(going), size, dry_run)
+    verb = "would go" if dry_run else "removed"
     if stale:
-        console.print(f"{plural(len(stale), 'unfinished artifact')} {'would go' if dry_run else 'removed'} too.")
+        console.print(f"{plural(len(stale), 'unfinished artifact')} {verb} too.")
+    if partial:
+        console.print(f"{plural(len(partial), 'interrupted write')} {verb} too.")
+    for run in forgotten:
+        console.print(f"Run {escape(run)} {'would be' if dry_run else 'is'} forgotten: its folder is gone.")
 
 
 def _say_removed(count: int, size: float, dry_run: bool) -> None:

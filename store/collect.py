@@ -3,15 +3,17 @@
 import time
 from dataclasses import dataclass
 
-from leap.store.artifact import ARTIFACTS, Artifact, erase, folder_of
+from leap.store.artifact import Artifact, erase, folder_of
 from leap.store.errors import ArtifactInUseError, DamagedArtifactError
-from leap.store.location import STAGING_SUFFIX
+from leap.store.index import drop, tidy
 from leap.store.lock import exclusive
 from leap.store.manifest import MANIFEST
 from leap.store.store import Store
 from leap.store.usage import USAGE
 
 SECONDS_A_DAY = 86_400.0
+GRACE_SECONDS = 3_600.0  # what was written less than this ago may be work under way, whatever --keep-days says
+BUILDS = "builds"
 
 
 @dataclass(frozen=True)
@@ -26,18 +28,22 @@ class Verdict:
 def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[Verdict]:
     """Judge every artifact.
 
-    Kept is what is tagged, pinned, used by a recorded run, named by a stage manifest or used in the last
-    `keep_days` days, and all that such artifacts were made from.
+    Kept is what is tagged, pinned, used by a recorded run whose folder is not gone, named by a stage manifest or used
+    in the last `keep_days` days, and all that such artifacts were made from.
     """
-    now = time.time() if now is None else now
     artifacts = {artifact.key: artifact for artifact in store.list()}
+    return _judge(store, artifacts, keep_days, time.time() if now is None else now)
+
+
+def _judge(store: Store, artifacts: dict[str, Artifact], keep_days: float, now: float) -> list[Verdict]:
     reasons: dict[str, str] = {}
     for tag, key in store.references.tags().items():
         reasons.setdefault(key, f"tagged {tag}")
     for key in store.references.pins():
         reasons.setdefault(key, "pinned")
+    gone = set(store.references.gone_runs())
     for run, keys in store.references.runs().items():
-        for key in keys:
+        for key in keys if run not in gone else ():
             reasons.setdefault(key, f"used by run {run}")
     for path, keys in store.references.stages().items():
         for key in keys:
@@ -59,25 +65,83 @@ def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = N
     ]
 
 
+def carry_out(
+    store: Store, verdicts: list[Verdict], keep_days: float = 14.0, now: float | None = None
+) -> list[Verdict]:
+    """Remove what a plan condemns, and return the final verdicts.
+
+    A run may have been recorded, or a tag set, since the plan was made. The condemned are hidden first and judged
+    again; what is referred to by then comes back. Whoever records a reference and then finds its artifacts
+    published can rely on them.
+    """
+    artifacts = {verdict.artifact.key: verdict.artifact for verdict in verdicts}
+    condemned = [verdict.artifact.key for verdict in verdicts if not verdict.keep]
+    for key in condemned:
+        with exclusive(store.location, key):
+            store.location.remove(f"{folder_of(key)}/{MANIFEST}")
+    final = _judge(store, artifacts, keep_days, time.time() if now is None else now) if condemned else verdicts
+    spared = {verdict.artifact.key for verdict in final if verdict.keep}
+    for key in spared.intersection(condemned):
+        with exclusive(store.location, key):
+            if store.missing([key]):
+                path = f"{folder_of(key)}/{MANIFEST}"
+                store.location.write_bytes(path, artifacts[key].manifest.encode(), durable=True)
+    # What somebody has made again meanwhile stays.
+    going = [key for key in store.missing(condemned) if key not in spared]
+    remove(store, going)
+    for key in going:
+        drop(store.location, artifacts[key].manifest)
+    # What was kept stays: should nothing refer to it any more, it goes next time.
+    return [new if not old.keep else old for old, new in zip(verdicts, final, strict=True)]
+
+
 def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:
-    """Names of unfinished artifacts, and of halves of removed ones, that nobody has touched for `keep_days` days."""
+    """Keys of unfinished artifacts, and of what is left of builds, that nobody has touched for `keep_days` days.
+
+    An hour is the least: a build under way is never stale.
+    """
     now = time.time() if now is None else now
-    halves = [name for name in store.location.names(ARTIFACTS) if name.endswith(STAGING_SUFFIX)]
-    stale = []
-    for name in [*store.unfinished(), *halves]:
-        # Where the file system tells no times, nothing looks old.
-        times = [info.mtime_ns or now * 1e9 for info in store.location.files(folder_of(name)).values()]
-        if now - max(times, default=0) / 1e9 > keep_days * SECONDS_A_DAY:
-            stale.append(name)
-    return stale
+    return [
+        key
+        for key in sorted({*store.unfinished(), *store.location.names(BUILDS)})
+        if _is_stale(store, key, keep_days, now)
+    ]
 
 
-def sweep(store: Store, names: list[str]) -> None:
-    """Remove unfinished artifacts, except those that somebody has finished meanwhile."""
-    for name in names:
-        with exclusive(store.location, name):
-            if not store.location.exists(f"{folder_of(name)}/{MANIFEST}"):
-                erase(store.location, name)
+def _is_stale(store: Store, key: str, keep_days: float, now: float) -> bool:
+    folders = [f"{BUILDS}/{key}", *([folder_of(key)] if store.missing([key]) else [])]
+    # Where the file system tells no times, nothing looks old.
+    times = [info.mtime_ns or now * 1e9 for folder in folders for info in store.location.files(folder).values()]
+    return now - max(times, default=0) / 1e9 > _term(keep_days)
+
+
+def _term(keep_days: float) -> float:
+    return max(keep_days * SECONDS_A_DAY, GRACE_SECONDS)
+
+
+def sweep(store: Store, keys: list[str], keep_days: float = 14.0, now: float | None = None) -> None:
+    """Remove unfinished artifacts and what is left of builds, except where somebody has gone on meanwhile."""
+    now = time.time() if now is None else now
+    for key in keys:
+        with exclusive(store.location, key):
+            if not _is_stale(store, key, keep_days, now):
+                continue
+            if store.missing([key]):
+                erase(store.location, key)
+            store.location.remove(f"{BUILDS}/{key}")
+
+
+def stale_writes(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:
+    """Paths of what interrupted writes and removals left anywhere in the store, by the same rule."""
+    now = time.time() if now is None else now
+    touched = store.location.staged()
+    return sorted(path for path, time_ns in touched.items() if now - time_ns / 1e9 > _term(keep_days))
+
+
+def tidy_index(store: Store, now: float | None = None) -> None:
+    """Remove entries of the index that name no artifact, and add those that are missing."""
+    now = time.time() if now is None else now
+    tidy(store.location, [artifact.manifest for artifact in store.list()], now - GRACE_SECONDS)
 
 
 def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artifact]:

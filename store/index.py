@@ -96,6 +96,23 @@ def drop(location: Location, manifest: Manifest) -> None:
     location.remove(entries_of(manifest)[1])
 
 
+def tidy(location: Location, manifests: Iterable[Manifest], before: float) -> None:
+    """Enter the artifacts that have no entries, and remove entries without an artifact.
+
+    Parameters
+    ----------
+    before : entries written later than this, in seconds since 1970, stay: their artifact may be about to appear.
+    """
+    present = {f"{INDEX}/{name}": info for name, info in location.files(INDEX).items()}
+    wanted = {path for manifest in manifests for path in entries_of(manifest)}
+    for path in sorted(wanted - present.keys()):
+        location.write_bytes(path, b"")
+    for path in sorted(present.keys() - wanted - {COMPLETE}):
+        written = present[path].mtime_ns
+        if written is not None and written / 1e9 < before:
+            location.remove(path)
+
+
 def complete(location: Location) -> None:
     """Note that every artifact has its entries."""
     location.write_bytes(COMPLETE, b"")

@@ -57,6 +57,13 @@ class Location(ABC):
     def files(self, path: str) -> dict[str, FileInfo]:
         """All files below a folder by their path relative to it, unfinished writes left out."""
 
+    def staged(self) -> dict[str, int]:
+        """Return the writes and removals under way or interrupted: path -> when it was touched last, in nanoseconds.
+
+        Empty where a write is one request, as in object stores.
+        """
+        return {}
+
     @abstractmethod
     def remove(self, path: str) -> None:
         """Remove a file or a whole folder; nothing happens if it is absent."""
@@ -156,6 +163,19 @@ class LocalLocation(Location):
                 with contextlib.suppress(FileNotFoundError):
                     info = os.stat(file)
                     found[os.path.relpath(file, top).replace(os.sep, "/")] = FileInfo(info.st_size, info.st_mtime_ns)
+        return found
+
+    def staged(self) -> dict[str, int]:
+        """Walk everything; a folder on its way out counts as one."""
+        found = {}
+        for folder, inner, names in os.walk(self.root):
+            for name in [name for name in (*inner, *names) if name.endswith(STAGING_SUFFIX)]:
+                path = os.path.join(folder, name)
+                with contextlib.suppress(FileNotFoundError):
+                    below = [os.path.join(at, each) for at, _, files in os.walk(path) for each in files]
+                    times = [os.lstat(each).st_mtime_ns for each in (path, *below)]
+                    found[os.path.relpath(path, self.root).replace(os.sep, "/")] = max(times)
+            inner[:] = [name for name in inner if not name.endswith(STAGING_SUFFIX)]
         return found
 
     def remove(self, path: str) -> None:

@@ -1,13 +1,15 @@
 """Names that point at keys: tags, pins, recorded runs and the manifests that pipeline stages leave behind."""
 
 import json
+import os
+import platform
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from leap.store.errors import ArtifactNotFoundError, InvalidInputError
-from leap.store.location import Location
+from leap.store.location import LocalLocation, Location
 
 TAGS, PINS, RUNS, STAGES = "refs/tags", "refs/pins", "runs", "stages"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
@@ -25,6 +27,17 @@ def checked_name(name: str, what: str) -> str:
             "or digit."
         )
     return name
+
+
+def _is_there(path: str) -> bool:
+    """Whether something is at a path, or may be: only a clear answer counts as no."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @dataclass(frozen=True)
@@ -74,17 +87,43 @@ class References:
             self.location.remove(f"{PINS}/{key}.json")
 
     def record_run(self, run: str, keys: Iterable[str], **facts: Any) -> None:
-        """Note that a run used these artifacts; they are kept as long as the record is."""
-        self._write(f"{RUNS}/{checked_name(run, 'run')}.json", {"keys": sorted(set(keys)), **facts})
+        """Note that a run uses these artifacts; they are kept as long as the record is.
+
+        A run is recorded when it starts: its folder first, then the record, then a look whether the artifacts are
+        still there (`Store.missing`), because they may have been collected between being found and being recorded.
+
+        Parameters
+        ----------
+        facts : of the run; `path` is its folder on this machine. The record is forgotten when that is gone.
+        """
+        record = {"keys": sorted(set(keys)), "host": platform.node(), **facts}
+        self._write(f"{RUNS}/{checked_name(run, 'run')}.json", record)
 
     def forget_run(self, run: str) -> None:
         """Remove the record of a run."""
         self.location.remove(f"{RUNS}/{checked_name(run, 'run')}.json")
 
     def runs(self) -> dict[str, set[str]]:
-        """Run -> keys that it used."""
+        """Run -> keys that it uses."""
+        return {name: set(record.get("keys", [])) for name, record in self._runs().items()}
+
+    def gone_runs(self) -> list[str]:
+        """Recorded runs whose folder was on this machine and is gone."""
+        return [name for name, record in self._runs().items() if self._is_gone(record)]
+
+    def _runs(self) -> dict[str, dict[str, Any]]:
         names = [name.removesuffix(".json") for name in self.location.names(RUNS) if name.endswith(".json")]
-        return {name: set(self._read(f"{RUNS}/{name}.json").get("keys", [])) for name in names}
+        return {name: self._read(f"{RUNS}/{name}.json") for name in names}
+
+    def _is_gone(self, record: dict[str, Any]) -> bool:
+        path, host = record.get("path"), record.get("host")
+        if not isinstance(path, str) or _is_there(path):
+            return False
+        if host is None:
+            # Version 0.1 did not note the machine. That the folder around the run is here speaks for this one, unless
+            # the store is shared by machines.
+            return isinstance(self.location, LocalLocation) and _is_there(os.path.dirname(path))
+        return bool(host == platform.node())
 
     def stages(self) -> dict[str, set[str]]:
         """Path of a stage manifest inside the store -> keys that it lists."""

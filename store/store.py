@@ -6,7 +6,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,10 @@ class Store:
 
     def _manifest_exists(self, key: str) -> bool:
         return self.location.exists(f"{folder_of(key)}/{MANIFEST}")
+
+    def missing(self, keys: Iterable[str]) -> "list[str]":
+        """Return those of the keys under which nothing is published."""
+        return [key for key in keys if not self._manifest_exists(key)]
 
     def list(self, kind: str | None = None, dataset: str | None = None) -> list[Artifact]:
         """Return the sound-looking artifacts, by dataset, kind and parameters; damaged ones are left out.

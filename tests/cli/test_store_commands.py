@@ -1,6 +1,7 @@
 """`leap store`: what it shows of artifacts, what it explains, finds, names and removes."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,13 @@ def test_gc_keeps_everything_used_lately(leap, filled):
     assert "0 artifacts" in leap("store", "gc").out
 
 
+def age(folder, days):
+    """Make everything below a folder look as if it was written days ago."""
+    for path in [folder, *folder.rglob("*")]:
+        then = path.lstat().st_mtime - days * 86_400
+        os.utime(path, (then, then))
+
+
 def test_gc_removes_what_interrupted_commands_left_behind(leap, filled):
     unfinished = filled / "artifacts" / ("0" * 40) / "part-00000"
     unfinished.mkdir(parents=True)
@@ -253,10 +261,35 @@ def test_gc_removes_what_interrupted_commands_left_behind(leap, filled):
     assert leap("store", "ls", "--json").json["unfinished"] == ["0" * 40]
     assert "unfinished" in leap("store", "ls").out
     assert leap("store", "gc", "--json").json["unfinished"] == []
-    answer = leap("store", "gc", "--keep-days", "0", "--json").json
-    assert sorted(answer["unfinished"]) == ["0" * 40, aside.parent.name]
+    fresh = leap("store", "gc", "--keep-days", "0", "--dry-run", "--json").json
+    assert fresh["unfinished"] == fresh["partial"] == [], "it may be work under way"
+    age(unfinished, days=2)
+    age(aside.parent, days=2)
+    answer = leap("store", "gc", "--keep-days", "1", "--json").json
+    assert answer["unfinished"] == ["0" * 40]
+    assert answer["partial"] == [f"artifacts/{aside.parent.name}"]
     assert not unfinished.exists()
     assert not aside.exists()
+    assert all(row["keep"] for row in answer["artifacts"])
+
+
+def test_gc_forgets_runs_whose_folder_is_gone(leap, filled, key_of, tmp_path):
+    from leap.store import Store
+
+    walks, run = key_of("rwpe"), tmp_path / "runs" / "run-7"
+    run.mkdir(parents=True)
+    Store.open(filled).references.record_run("run-7", [walks], path=str(run))
+    kept = leap("store", "gc", "--keep-days", "0", "--dry-run", "--json").json
+    assert {row["key"]: row["reason"] for row in kept["artifacts"]}[walks] == "used by run run-7"
+    run.rmdir()
+    dry = leap("store", "gc", "--keep-days", "0", "--dry-run")
+    assert "Run run-7 would be forgotten" in dry.out
+    assert "run-7" in Store.open(filled).references.runs()
+    answer = leap("store", "gc", "--keep-days", "0", "--json").json
+    assert answer["runs"] == ["run-7"]
+    assert not any(row["keep"] for row in answer["artifacts"])
+    assert Store.open(filled).references.runs() == {}
+    assert leap("store", "ls", "--json").json["artifacts"] == []
 
 
 def test_rm_protects_what_others_were_made_from(leap, filled, key_of, snapshot):
