@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-ARTIFACTS = "artifacts"
+ARTIFACTS, BUILDS = "artifacts", "builds"
 
 
 def folder_of(key: str) -> str:
@@ -23,13 +23,22 @@ def folder_of(key: str) -> str:
     return f"{ARTIFACTS}/{key}"
 
 
+def builds_of(key: str) -> str:
+    """Path of what builders of an artifact have written and not published, inside its store."""
+    return f"{BUILDS}/{key}"
+
+
 def erase(location: Location, key: str) -> None:
-    """Remove an artifact, its manifest first: halfway it is unfinished, never damaged. The caller holds its lock."""
+    """Remove an artifact, published or not. The caller holds its lock.
+
+    Its manifest goes first: halfway it is unfinished, never damaged.
+    """
     manifest = None
     with contextlib.suppress(FileNotFoundError, LeapError):
         manifest = Manifest.decode(location.read_bytes(f"{folder_of(key)}/{MANIFEST}"), key)
     location.remove(f"{folder_of(key)}/{MANIFEST}")
     location.remove(folder_of(key))
+    location.remove(builds_of(key))
     if manifest is not None:
         drop(location, manifest)
 

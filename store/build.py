@@ -1,21 +1,30 @@
 """An artifact under construction: partitions written one by one, kept across interruptions, published at once.
 
-Partitions are written straight into the artifact's folder. One counts as done when its `partition.json`, written
-last, is there and every file it names is whole. The artifact itself becomes visible with its manifest, also
-written last. Readers never look at a folder without a manifest.
+Each opening of a build has a token, and each attempt at a partition a folder of its own,
+`builds/KEY/TOKEN/NAME.ATTEMPT`. Nobody writes into the folder of another, so a task that outlives its builder can harm
+nothing. An attempt counts as done when its `partition.json`, written last, is there and every file it names is whole;
+it never changes again, and any later builder may use it.
+
+The holder of the lock publishes: it moves one finished attempt per partition into the artifact's folder, removes all
+others, and writes the manifest. Readers never look at a folder without a manifest. A holder that has lost its lease
+without noticing can do no harm either: whoever took over has removed what it would move before a manifest appears.
 """
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leap.store import index
-from leap.store.artifact import Artifact, erase, folder_of
-from leap.store.errors import DamagedArtifactError
+from leap.store.artifact import BUILDS, Artifact, builds_of, erase, folder_of
+from leap.store.conditional import create_file
+from leap.store.errors import DamagedArtifactError, LeaseLostError
 from leap.store.keys import canonical_json
 from leap.store.location import Location, locate
+from leap.store.lock import Holding
 from leap.store.manifest import MANIFEST, FileRecord, Manifest, Partition, content_of
 
 if TYPE_CHECKING:
@@ -23,36 +32,63 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECORD = "partition.json"
+OPEN = "open"  # a file in a builder's folder, there as long as its tasks are wanted
+TOP = "artifact"  # a folder in a builder's folder, for what lies beside the partitions
 
 
 @dataclass(frozen=True)
-class PartitionRecord:
-    """What a finished partition says of itself."""
+class FinishedPartition:
+    """Where a finished partition lies, what it says of itself, and all its files, the record included."""
 
+    path: str
     files: dict[str, FileRecord]
     statistics: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class PartitionWriter:
-    """Writes partitions of one artifact from any process; it is sent to workers, so it holds names only."""
+    """Writes partitions of one build from any process; it is sent to workers, so it holds names only."""
 
     url: str
     key: str
+    token: str
+
+    @property
+    def folder(self) -> str:
+        """Path of all that this build writes, inside its store."""
+        return f"{builds_of(self.key)}/{self.token}"
+
+    def check(self) -> None:
+        """Raise LeaseLostError if the build is over, so that what it left in a queue is not computed for nobody."""
+        if not locate(self.url).exists(f"{self.folder}/{OPEN}"):
+            raise LeaseLostError(
+                f"the artifact {self.key[:12]} is made by another process by now, or finished. Run the command again "
+                "to use it."
+            )
 
     def write(self, partition: Partition, arrays: "Mapping[str, NDArray[Any]]", statistics: Mapping[str, Any]) -> None:
-        """Write all arrays of a partition, then its record. The caller is the partition's only writer."""
+        """Write all arrays of a partition, then its record.
+
+        Raises
+        ------
+        LeaseLostError
+            If the build was over before the record was written; nothing stays then.
+        """
         from leap.store.arrays import write_group
 
         location = locate(self.url)
-        path = f"{folder_of(self.key)}/{partition.name}"
-        location.remove(path)
+        path = f"{self.folder}/{partition.name}.{uuid.uuid4().hex}"
         files = write_group(location, path, arrays, partition.model_dump())
         record = {
             "files": {name: asdict(entry) for name, entry in sorted(files.items())},
             "partition": partition.model_dump(),
             "statistics": dict(statistics),
         }
+        try:
+            self.check()
+        except LeaseLostError:
+            location.remove(path)
+            raise
         location.write_bytes(f"{path}/{RECORD}", canonical_json(record))
 
 
@@ -62,86 +98,181 @@ class Build:
 
     location: Location
     key: str
+    lock: Holding
     published: Artifact | None = None
-    _records: dict[int, PartitionRecord] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _is_open: bool = False
+    _finished: dict[int, FinishedPartition] = field(default_factory=dict)
 
     @property
     def writer(self) -> PartitionWriter:
         """What a worker needs to write partitions."""
-        return PartitionWriter(self.location.url, self.key)
+        writer = PartitionWriter(self.location.url, self.key, self.token)
+        if not self._is_open:
+            self.location.write_bytes(f"{writer.folder}/{OPEN}", b"")
+            self._is_open = True
+        return writer
+
+    def check(self) -> None:
+        """Raise LeaseLostError if another process makes the artifact by now; to be asked between steps of the work."""
+        self.lock.check()
 
     def finished(self, plan: Iterable[Partition]) -> set[int]:
-        """Indices of partitions that an earlier, interrupted build has left whole."""
-        return {part.index for part in plan if self._record(part) is not None}
-
-    def _record(self, partition: Partition) -> PartitionRecord | None:
-        if partition.index not in self._records:
-            record = _read_record(self.location, f"{folder_of(self.key)}/{partition.name}", partition)
-            if record is None:
-                return None
-            self._records[partition.index] = record
-        return self._records[partition.index]
+        """Indices of partitions that earlier, interrupted builds have left whole; their tasks are told to stop."""
+        self.check()
+        for token in self.location.names(builds_of(self.key)):
+            if token != self.token:
+                self.location.remove(f"{builds_of(self.key)}/{token}/{OPEN}")
+        self._look_for(plan)
+        return set(self._finished)
 
     def statistics(self, plan: Iterable[Partition]) -> list[dict[str, Any]]:
         """Return what each finished partition noted about itself, in order."""
-        return [self._need(part).statistics for part in plan]
+        parts = list(plan)
+        self._look_for(parts)
+        return [self._need(part).statistics for part in parts]
 
-    def _need(self, partition: Partition) -> PartitionRecord:
-        record = self._record(partition)
-        if record is None:
-            raise DamagedArtifactError(f"{partition.name} of {self.key[:12]} vanished while building.", self.key)
-        return record
+    def _look_for(self, plan: Iterable[Partition]) -> None:
+        """Find the partitions of a plan that are finished and were not seen before, and check them."""
+        attempts: dict[str, list[str]] = {}
+        for path in self._attempts():
+            attempts.setdefault(path.rsplit("/", 1)[1].split(".")[0], []).append(path)
+        for part in plan:
+            if part.index in self._finished:
+                continue
+            # One that lies in its place already was put there when an earlier builder died.
+            for path in [f"{folder_of(self.key)}/{part.name}", *attempts.get(part.name, [])]:
+                found = _read_finished(self.location, path, part)
+                if found is not None:
+                    self._finished[part.index] = found
+                    break
+
+    def _attempts(self) -> Iterator[str]:
+        """Paths of all attempts at partitions, of this builder and of earlier ones."""
+        top = builds_of(self.key)
+        for token in self.location.names(top):
+            yield from (f"{top}/{token}/{name}" for name in self.location.names(f"{top}/{token}") if "." in name)
+
+    def _need(self, partition: Partition) -> FinishedPartition:
+        found = self._finished.get(partition.index)
+        if found is None:
+            raise self._vanished(partition.name)
+        return found
+
+    def _vanished(self, what: str) -> DamagedArtifactError:
+        self.lock.confirm()  # else it is gone because another process has taken over
+        return DamagedArtifactError(f"{what} of {self.key[:12]} vanished while building.", self.key)
 
     def publish(self, draft: Manifest, tables: "Mapping[str, pa.Table]") -> Artifact:
-        """Make the artifact visible: write its tables, then the sealed manifest.
+        """Make the artifact visible: move its files into their place, then write the sealed manifest.
 
         Parameters
         ----------
         draft : the manifest without `files`; an empty `content` is filled with the digest of the files.
         tables : Parquet tables by name, without the ending.
-        """
-        import zarr
 
-        folder = folder_of(self.key)
+        Returns
+        -------
+        The artifact: another's, should one have been published meanwhile.
+
+        Raises
+        ------
+        LeaseLostError
+            If another process makes the artifact by now.
+        """
+        folder, writer = folder_of(self.key), self.writer
+        self._look_for(draft.partitions)
         files: dict[str, FileRecord] = {}
+        moves: dict[str, str] = {}
         for part in draft.partitions:
-            path = f"{part.name}/{RECORD}"
-            files |= {f"{part.name}/{name}": entry for name, entry in self._need(part).files.items()}
-            files[path] = _file_record(self.location.read_bytes(f"{folder}/{path}"))
-        for name, table in tables.items():
-            data = _parquet(table)
-            self.location.write_bytes(f"{folder}/{name}.parquet", data)
-            files[f"{name}.parquet"] = _file_record(data)
-        self.location.remove(f"{folder}/zarr.json")
-        zarr.create_group(
-            self.location.zarr_store(folder, read_only=False),
-            attributes={"kind": draft.kind, "dataset": draft.dataset, "key": draft.key},
-        )
-        files["zarr.json"] = _file_record(self.location.read_bytes(f"{folder}/zarr.json"))
-        self._sweep({name.split("/")[0] for name in files})
+            found = self._need(part)
+            files |= {f"{part.name}/{name}": entry for name, entry in found.files.items()}
+            if found.path != f"{folder}/{part.name}":
+                moves[found.path] = f"{folder}/{part.name}"
+        beside = self._write_beside(f"{writer.folder}/{TOP}", draft, tables)
+        files |= beside
+        moves |= {f"{writer.folder}/{TOP}/{name}": f"{folder}/{name}" for name in beside}
+        # From here on order matters. All that we move was there before the lease is confirmed, so one who takes it
+        # over later removes it before publishing. What could overwrite a file in its place with other bytes is gone
+        # before we move anything there.
+        builders = [f"{builds_of(self.key)}/{token}" for token in self.location.names(builds_of(self.key))]
+        unused = [path for path in self._attempts() if path not in moves]
+        self.lock.confirm()
+        for path in [f"{writer.folder}/{OPEN}", *unused]:
+            self.location.remove(path)
+        try:
+            self.location.move(moves)
+        except FileNotFoundError as error:
+            raise self._vanished("a partition") from error
+        for path in builders:
+            self.location.remove(path)
+        if not self.location.names(builds_of(self.key)):
+            self.location.remove(builds_of(self.key))
+        self.lock.confirm()
+        self._tidy(files)
         content = draft.content or content_of(files)
         manifest = draft.model_copy(update={"files": files, "content": content}).seal()
         index.add(self.location, manifest)
-        self.location.write_bytes(f"{folder}/{MANIFEST}", manifest.encode(), durable=True)
+        if not create_file(self.location, f"{folder}/{MANIFEST}", manifest.encode()):
+            manifest = Manifest.decode(self.location.read_bytes(f"{folder}/{MANIFEST}"), self.key)
+        self._is_open = False
         self.published = Artifact(self.location, manifest)
         return self.published
 
-    def _sweep(self, kept: set[str]) -> None:
-        """Remove what an interrupted build has left halfway: staged files, partitions on their way out."""
+    def _write_beside(self, path: str, draft: Manifest, tables: "Mapping[str, pa.Table]") -> dict[str, FileRecord]:
+        """Write what lies beside the partitions to a folder of ours."""
+        import zarr
+
+        files = {}
+        for name, table in tables.items():
+            data = _parquet(table)
+            self.location.write_bytes(f"{path}/{name}.parquet", data)
+            files[f"{name}.parquet"] = _file_record(data)
+        zarr.create_group(
+            self.location.zarr_store(path, read_only=False),
+            attributes={"kind": draft.kind, "dataset": draft.dataset, "key": draft.key},
+        )
+        files["zarr.json"] = _file_record(self.location.read_bytes(f"{path}/zarr.json"))
+        return files
+
+    def _tidy(self, files: Mapping[str, FileRecord]) -> None:
+        """Remove what interrupted builds have left halfway, and see that all files are there."""
         folder = folder_of(self.key)
+        kept = {name.split("/")[0] for name in files}
         for name in self.location.names(folder):
-            if name not in kept:
+            if name not in kept and name != MANIFEST:
                 self.location.remove(f"{folder}/{name}")
+        present = self.location.files(folder)
+        for name, record in files.items():
+            if name not in present or present[name].size != record.bytes:
+                raise self._vanished(name)
 
     def abandon(self) -> None:
-        """Remove what was written so far."""
-        erase(self.location, self.key)
+        """Remove what was written so far, unless it is another's by now."""
+        with contextlib.suppress(LeaseLostError):
+            self.check()
+            erase(self.location, self.key)
 
 
-def _read_record(location: Location, path: str, partition: Partition) -> PartitionRecord | None:
-    """Return the record of a partition if it is of these nodes and all that it names is there, byte for byte."""
+def build_folders(location: Location) -> dict[str, float | None]:
+    """Return the keys below `builds/` with the time, in seconds since 1970, at which something was last written there.
+
+    There are folders of builds under way, of interrupted ones, and of tasks that outlived a published build. The time
+    is None where the file system tells none, and 0 if the folder holds no file.
+    """
+    found: dict[str, float | None] = {}
+    for key in location.names(BUILDS):
+        times = [info.mtime_ns for info in location.files(builds_of(key)).values()]
+        known = [time for time in times if time is not None]
+        found[key] = None if len(known) < len(times) else max(known, default=0) / 1e9
+    return found
+
+
+def _read_finished(location: Location, path: str, partition: Partition) -> FinishedPartition | None:
+    """Return the partition at a path if it is of these nodes and all that it names is there, byte for byte."""
     try:
-        raw = json.loads(location.read_bytes(f"{path}/{RECORD}"))
+        data = location.read_bytes(f"{path}/{RECORD}")
+        raw = json.loads(data)
         if raw["partition"] != partition.model_dump():  # left by a version that cut the work in another way
             return None
         files = {name: FileRecord(**entry) for name, entry in raw["files"].items()}
@@ -150,7 +281,7 @@ def _read_record(location: Location, path: str, partition: Partition) -> Partiti
                 return None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
-    return PartitionRecord(files, raw["statistics"])
+    return FinishedPartition(path, files | {RECORD: _file_record(data)}, raw["statistics"])
 
 
 def _file_record(data: bytes) -> FileRecord:

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from leap.store.artifact import Artifact, erase, folder_of
+from leap.store.artifact import BUILDS, Artifact, builds_of, erase, folder_of
 from leap.store.errors import ArtifactInUseError, DamagedArtifactError
 from leap.store.index import drop, tidy
 from leap.store.lock import exclusive
@@ -13,7 +13,6 @@ from leap.store.usage import USAGE
 
 SECONDS_A_DAY = 86_400.0
 GRACE_SECONDS = 3_600.0  # what was written less than this ago may be work under way, whatever --keep-days says
-BUILDS = "builds"
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None
 
 
 def _is_stale(store: Store, key: str, keep_days: float, now: float) -> bool:
-    folders = [f"{BUILDS}/{key}", *([folder_of(key)] if store.missing([key]) else [])]
+    folders = [builds_of(key), *([folder_of(key)] if store.missing([key]) else [])]
     # Where the file system tells no times, nothing looks old.
     times = [info.mtime_ns or now * 1e9 for folder in folders for info in store.location.files(folder).values()]
     return now - max(times, default=0) / 1e9 > _term(keep_days)
@@ -128,7 +127,7 @@ def sweep(store: Store, keys: list[str], keep_days: float = 14.0, now: float | N
                 continue
             if store.missing([key]):
                 erase(store.location, key)
-            store.location.remove(f"{BUILDS}/{key}")
+            store.location.remove(builds_of(key))
 
 
 def stale_writes(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:

@@ -74,5 +74,11 @@ class WorkFailedError(LeapError, RuntimeError):
     exit_code = 1
 
 
+class LeaseLostError(LeapError, RuntimeError):
+    """Work on an artifact whose making has gone to another process."""
+
+    exit_code = 1
+
+
 class DamagedArtifactWarning(UserWarning):
     """A damaged artifact was found and will be made again."""

@@ -69,6 +69,13 @@ class Location(ABC):
         """Remove a file or a whole folder; nothing happens if it is absent."""
 
     @abstractmethod
+    def move(self, moves: Mapping[str, str]) -> None:
+        """Move files or whole folders, source -> target, replacing what is there; FileNotFoundError if one is absent.
+
+        Interrupted, each folder is at its source or at its target, whole, or (object stores) at both.
+        """
+
+    @abstractmethod
     def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
         """Return a Zarr store rooted at a folder."""
 
@@ -106,6 +113,18 @@ def writing(url: str) -> Iterator[None]:
         raise
 
 
+def _sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut, where the file system can."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
+
+
 class LocalLocation(Location):
     """A directory of this machine or of a mounted file system."""
 
@@ -134,6 +153,8 @@ class LocalLocation(Location):
                         file.flush()
                         os.fsync(file.fileno())
                 os.replace(staged, target)
+                if durable:
+                    _sync_folder(target.parent)
             except BaseException:
                 with contextlib.suppress(OSError):
                     staged.unlink(missing_ok=True)
@@ -192,6 +213,15 @@ class LocalLocation(Location):
             else:
                 target.unlink(missing_ok=True)
 
+    def move(self, moves: Mapping[str, str]) -> None:
+        """Rename one after the other."""
+        with writing(self.url):
+            for source, target in moves.items():
+                self.path(target).parent.mkdir(parents=True, exist_ok=True)
+                if self.path(target).is_dir():
+                    self.remove(target)
+                os.replace(self.path(source), self.path(target))
+
     def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
         """Return a Zarr store over the folder."""
         from zarr.storage import LocalStore
@@ -219,42 +249,58 @@ class RemoteLocation(Location):
         except (ImportError, ValueError) as error:
             raise InvalidInputError(f"cannot open the store {url!r}: {error}") from error
 
-    def _full(self, path: str) -> str:
+    def full(self, path: str) -> str:
+        """Return the path of an object as fsspec knows it."""
         return f"{self.prefix}/{checked(path)}" if path else str(self.prefix)
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of an object."""
-        return bytes(self.fs.cat_file(self._full(path)))
+        return bytes(self.fs.cat_file(self.full(path)))
 
     def write_bytes(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Put an object."""
         with writing(self.url):
-            full = self._full(path)
+            full = self.full(path)
             self.fs.makedirs(full.rsplit("/", 1)[0], exist_ok=True)
             self.fs.pipe_file(full, data)
 
     def exists(self, path: str = "") -> bool:
         """Whether an object or a prefix with objects is there."""
-        return bool(self.fs.exists(self._full(path)))
+        return bool(self.fs.exists(self.full(path)))
 
     def names(self, path: str = "") -> list[str]:
         """Sorted names directly below a prefix."""
         try:
-            entries = self.fs.ls(self._full(path), detail=False)
+            entries = self.fs.ls(self.full(path), detail=False)
         except FileNotFoundError:
             return []
         return sorted({str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries} - {""})
 
     def files(self, path: str) -> dict[str, FileInfo]:
         """All objects below a prefix."""
-        top = self._full(path)
+        top = self.full(path)
         entries: dict[str, dict[str, Any]] = self.fs.find(top, detail=True)
         return {name[len(top) + 1 :]: FileInfo(int(info["size"]), _mtime_ns(info)) for name, info in entries.items()}
 
     def remove(self, path: str) -> None:
         """Remove an object, or all below a prefix."""
         with writing(self.url), contextlib.suppress(FileNotFoundError):
-            self.fs.rm(self._full(path), recursive=True)
+            self.fs.rm(self.full(path), recursive=True)
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        """Copy inside the service, many objects at once, then remove the sources."""
+        pairs: dict[str, str] = {}
+        for source, target in moves.items():
+            top = self.full(source)
+            found = self.fs.find(top)
+            if not found:
+                raise FileNotFoundError(source)
+            pairs |= {name: self.full(target) + name[len(top) :] for name in found}
+        if not pairs:
+            return
+        with writing(self.url):
+            self.fs.copy(list(pairs), list(pairs.values()), on_error="raise")
+            self.fs.rm(list(pairs))
 
     def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
         """Return a Zarr store over the prefix."""

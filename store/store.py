@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from dataclasses import dataclass
 from typing import Any
 
-from leap.store.artifact import ARTIFACTS, Artifact, erase, folder_of
+from leap.store.artifact import ARTIFACTS, BUILDS, Artifact, erase, folder_of
 from leap.store.build import Build
 from leap.store.errors import (
     ArtifactNotFoundError,
@@ -25,7 +25,7 @@ from leap.store.errors import (
 from leap.store.index import Index, complete
 from leap.store.keys import KEY_LENGTH, SCHEMA_VERSION
 from leap.store.location import Location, locate
-from leap.store.lock import exclusive, lock_path
+from leap.store.lock import SYSTEM_CLOCK, Clock, exclusive, may_be_held
 from leap.store.manifest import MANIFEST, Manifest
 from leap.store.references import References
 from leap.store.request import COLUMNS, Request
@@ -56,8 +56,9 @@ class Store:
     []
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, clock: Clock = SYSTEM_CLOCK) -> None:
         self.location = location
+        self._clock = clock
         self.references = References(location)
         self.index = Index(location, lambda: (artifact.manifest for artifact in self.list()))
 
@@ -105,10 +106,11 @@ class Store:
 
     def unfinished(self) -> list[str]:
         """Keys of artifacts whose making was interrupted or is under way."""
-        return [name for name in self._folders() if not self._manifest_exists(name)]
+        folders = sorted({*self._folders(), *self._folders(BUILDS)})
+        return [name for name in folders if not self._manifest_exists(name)]
 
-    def _folders(self) -> "list[str]":
-        return [name for name in self.location.names(ARTIFACTS) if _KEY.fullmatch(name)]
+    def _folders(self, top: str = ARTIFACTS) -> "list[str]":
+        return [name for name in self.location.names(top) if _KEY.fullmatch(name)]
 
     def _manifest_exists(self, key: str) -> bool:
         return self.location.exists(f"{folder_of(key)}/{MANIFEST}")
@@ -253,7 +255,7 @@ class Store:
 
         Nothing happens if it is sound by now, because another process has met the damage too and was faster.
         """
-        with exclusive(self.location, key):
+        with exclusive(self.location, key, clock=self._clock):
             if not self.verify([key]):
                 return
             warnings.warn(
@@ -271,9 +273,9 @@ class Store:
 
     def wait_for_maker(self, key: str, on_wait: Callable[[], None] | None = None) -> Artifact | None:
         """Wait if another process is making the artifact, and return it then; for those who must prepare first."""
-        if not self.location.exists(lock_path(self.location, key)):
+        if not may_be_held(self.location, key):
             return None
-        with exclusive(self.location, key, on_wait):
+        with exclusive(self.location, key, on_wait, self._clock):
             return self.lookup_unlocked(key)
 
     @contextlib.contextmanager
@@ -281,11 +283,12 @@ class Store:
         """Hold the right to make an artifact; wait if another process has it.
 
         The build's `published` is set on entry if that other process has made the artifact meanwhile. What was
-        written stays for the next attempt when the block fails, except when the disk is full.
+        written stays for the next attempt when the block fails, except when the disk is full. A block that ends with
+        LeaseLostError has changed nothing that others see; entering anew waits for who has taken over.
         """
         self._create()
-        with exclusive(self.location, key, on_wait):
-            build = Build(self.location, key, published=self.lookup_unlocked(key))
+        with exclusive(self.location, key, on_wait, self._clock) as lock:
+            build = Build(self.location, key, lock, published=self.lookup_unlocked(key))
             found = build.published is not None
             start = time.perf_counter()
             try:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from leap.pipeline.datasets import Source, SourceOptions, resolve
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.executor import OnDemandExecutor
-from leap.pipeline.stages.materialize import retrying
+from leap.pipeline.stages.materialize import retrying, until_made
 from leap.pipeline.stages.provenance import versions
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store import Artifact, Build, Manifest
@@ -114,11 +114,15 @@ def ingest_artifact(
     from leap.pipeline.stages.dataset_content import uncompressed_bytes
 
     context.store.require_space(uncompressed_bytes(graphs))
-    with context.store.building(key, say_waiting) as build:
-        if build.published is not None:
-            return _report(build.published, True, time.perf_counter() - start), build.published
-        artifact = _write(build, source, fingerprint, options, graphs, context)
-    return _report(artifact, False, time.perf_counter() - start), artifact
+
+    def make() -> tuple[Artifact, bool]:
+        with context.store.building(key, say_waiting) as build:
+            if build.published is not None:
+                return build.published, True
+            return _write(build, source, fingerprint, options, graphs, context), False
+
+    artifact, cached = until_made(context, source.name, make)
+    return _report(artifact, cached, time.perf_counter() - start), artifact
 
 
 def dataset_request(dataset: str, options: IngestOptions, context: Context) -> tuple[str, str]:
@@ -186,6 +190,7 @@ def _write(
     with context.reporter.task(f"storing {source.name}", len(plan)) as advance:
         finished = build.finished(plan)
         for part in plan:
+            build.check()
             if part.index not in finished:
                 build.writer.write(part, partition_arrays(graphs, part), {"nodes": part.num_nodes})
             advance(1)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from leap.pipeline.cluster import employ
 from leap.pipeline.derived.recipe import Plan, Recipe
@@ -9,9 +10,10 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.provenance import versions
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
-from leap.store.errors import DamagedArtifactError
+from leap.store.errors import DamagedArtifactError, LeaseLostError
 
 ATTEMPTS = 3
+Made = TypeVar("Made")
 
 
 def materialize(
@@ -48,12 +50,25 @@ def materialize(
     plan = recipe.plan(reader, inputs)
     approve(recipe, plan)
     store.require_space(plan.bytes)
-    with store.building(key, say_waiting) as build:
-        if build.published is not None:
-            return _report(recipe, build.published, True, time.perf_counter() - start, 0), build.published
-        resumed = _work(context, build, plan, recipe, inputs)
-        artifact = _publish(build, plan, recipe, dataset, inputs)
-    return _report(recipe, artifact, False, time.perf_counter() - start, resumed), artifact
+
+    def make() -> tuple[Artifact, int | None]:
+        with store.building(key, say_waiting) as build:
+            if build.published is not None:
+                return build.published, None
+            resumed = _work(context, build, plan, recipe, inputs)
+            return _publish(build, plan, recipe, dataset, inputs), resumed
+
+    artifact, resumed = until_made(context, f"{recipe.kind} {key[:12]}", make)
+    return _report(recipe, artifact, resumed is None, time.perf_counter() - start, resumed or 0), artifact
+
+
+def until_made(context: Context, what: str, make: Callable[[], "Made"]) -> "Made":
+    """Make an artifact; if another process takes it over, which happens to one that slept, wait for that one's."""
+    while True:
+        try:
+            return make()
+        except LeaseLostError:
+            context.reporter.note(f"another process has taken over {what}; using what it makes")
 
 
 def retrying(store: Store, attempt: Callable[[], "list[ArtifactReport]"]) -> "list[ArtifactReport]":
@@ -80,6 +95,7 @@ def run_partition(
     """Compute and write one partition; the task that workers run. Returns the number of nodes done."""
     from leap.pipeline.reader import open_reader
 
+    writer.check()
     store = Store.open(writer.url)
     reader = open_reader(writer.url, input_keys["dataset"])
     inputs = {role: store.get(key) for role, key in input_keys.items() if role != "dataset"}
@@ -106,7 +122,12 @@ def _work(context: Context, build: Build, plan: Plan, recipe: Recipe, inputs: Ma
         employ(context.workforce, len(missing), plan.seconds * share) as runner,
     ):
         advance(sum(part.num_nodes for part in plan.partitions if part.index in finished))
-        runner.run(run_partition, arguments, advance)
+
+        def on_done(nodes: int) -> None:
+            build.check()
+            advance(nodes)
+
+        runner.run(run_partition, arguments, on_done)
     return len(finished)
 
 

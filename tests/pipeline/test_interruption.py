@@ -63,13 +63,16 @@ def start(store, reference, workers):
 
 
 def records(store, key=None):
-    """Records of finished partitions with the time they were written, of all artifacts or of one."""
+    """Finished partitions, in builds and in artifacts, with the time they were written, of all artifacts or of one."""
     found = {}
-    # `os.walk` passes over folders that are swept away while it looks.
-    for folder, _, names in os.walk(Path(store) / ("artifacts" if key is None else folder_of(key))):
-        if "partition.json" in names:
-            with contextlib.suppress(FileNotFoundError):
-                found[f"{folder}/partition.json"] = (Path(folder) / "partition.json").stat().st_mtime_ns
+    for top in ("artifacts", "builds"):
+        # `os.walk` passes over folders that are moved away while it looks.
+        for folder, _, names in os.walk(Path(store) / top / (key or "")):
+            if "partition.json" in names:
+                with contextlib.suppress(FileNotFoundError):
+                    written = (Path(folder) / "partition.json").stat().st_mtime_ns
+                    name = f"{Path(folder).relative_to(Path(store) / top).parts[0]}/{Path(folder).name.split('.')[0]}"
+                    found[name] = min(written, found.get(name, written))
     return found
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from leap.store import Manifest, Partition, Store
-from leap.store.artifact import folder_of
+from leap.store.artifact import builds_of, folder_of
 from leap.store.errors import (
     ArtifactInUseError,
     ArtifactNotFoundError,
@@ -117,9 +117,9 @@ def test_an_interrupted_build_keeps_its_finished_partitions(store):
 
 def test_a_half_written_partition_is_not_finished(store):
     key = interrupted(store, PARTS)
-    folder = Path(store.url) / folder_of(key)
-    (folder / "part-00000" / "partition.json").unlink()
-    chunk = next(p for p in (folder / "part-00001" / "encoding").rglob("*") if p.is_file() and p.name != "zarr.json")
+    folder = Path(store.url) / builds_of(key)
+    next(folder.glob("*/part-00000.*/partition.json")).unlink()
+    chunk = next(p for p in folder.glob("*/part-00001.*/encoding/c/**/*") if p.is_file())
     chunk.write_bytes(chunk.read_bytes()[:-1])
     with store.building(key) as build:
         assert build.finished(PARTS) == set()
