@@ -60,7 +60,7 @@ class Store:
         self.location = location
         self._clock = clock
         self.references = References(location)
-        self.index = Index(location, lambda: (artifact.manifest for artifact in self.list()))
+        self.index = Index(location, self._manifests)
 
     @classmethod
     def open(cls, url: str | os.PathLike[str] | None = None) -> "Store":
@@ -144,6 +144,9 @@ class Store:
             )
         ]
         return sorted(found, key=lambda a: (a.manifest.dataset, a.kind, json.dumps(a.params, sort_keys=True)))
+
+    def _manifests(self) -> Iterator[Manifest]:
+        return (artifact.manifest for artifact in self.list())
 
     def _open(self, key: str) -> Artifact:
         data = self.location.read_bytes(f"{folder_of(key)}/{MANIFEST}")
