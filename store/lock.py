@@ -129,7 +129,7 @@ def _lease(location: RemoteLocation, name: str, on_wait: OnWait | None, clock: C
     lease = _Lease(location, name, clock)
     lease.acquire(on_wait)
     stop = threading.Event()
-    renewal = threading.Thread(target=lease.keep, args=(stop,), daemon=True)
+    renewal = threading.Thread(target=lease.keep, args=(stop,), name=f"lease {name}", daemon=True)
     renewal.start()
     try:
         yield lease

@@ -1,7 +1,9 @@
 """Fixtures for tests of every layer: stores in temporary folders, small datasets, pictures of a folder's bytes."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +60,38 @@ def flip_a_bit() -> Callable[[Path], None]:
         os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
 
     return flip
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    """An S3 service on this machine with a bucket; its address and keys are in the environment meanwhile."""
+    import s3fs
+    from moto.s3.responses import S3Response
+    from moto.server import ThreadedMotoServer
+
+    one_at_a_time, put_object = threading.Lock(), S3Response.put_object
+
+    def put_at_once(self: Any) -> Any:
+        # S3 evaluates a condition and writes in one step; Moto does it in two, in the middle of which another may put.
+        with one_at_a_time:
+            return put_object(self)
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3Response, "put_object", put_at_once)
+        server.start()
+        patch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        s3fs.S3FileSystem.clear_instance_cache()
+        s3fs.S3FileSystem().mkdir("shared")
+        yield s3fs.S3FileSystem()
+        s3fs.S3FileSystem.clear_instance_cache()
+        server.stop()
+
+
+@pytest.fixture
+def url(s3: Any, request: pytest.FixtureRequest) -> str:
+    """Address of a store of the test's own, behind the S3 service."""
+    return f"s3://shared/{request.node.name}"

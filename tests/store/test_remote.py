@@ -1,50 +1,18 @@
-"""A store behind an S3 API: the same keys and arrays as a local one, made once, with leases that the dead give up."""
+"""A store behind an S3 API: the same keys and arrays as a local one, made once."""
 
-import json
 import multiprocessing
-import os
-import signal
-import threading
 
 import numpy as np
 import pytest
 
 from leap.pipeline import Context, IngestOptions, Workforce, encode, extract
 from leap.store import Store
-from leap.store import lock as lock_module
 from leap.store.artifact import folder_of
 from leap.store.collect import plan_collection, plan_removal, remove, stale_builds
 from leap.store.errors import DamagedArtifactWarning, InvalidInputError
-from leap.store.lock import exclusive, lock_path
 
 PARTS = IngestOptions(partition_mb=0.2)
 PATIENCE_SECONDS = 120
-
-
-@pytest.fixture(scope="module")
-def s3():
-    """An S3 service on this machine with a bucket; its address and keys are in the environment meanwhile."""
-    import s3fs
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        s3fs.S3FileSystem.clear_instance_cache()
-        s3fs.S3FileSystem().mkdir("shared")
-        yield s3fs.S3FileSystem()
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
-
-
-@pytest.fixture
-def url(s3, request):
-    """Address of a store of the test's own."""
-    return f"s3://shared/{request.node.name}"
 
 
 @pytest.fixture(scope="module")
@@ -136,44 +104,6 @@ def test_work_under_way_is_not_taken_for_stale(url):
         assert stale_builds(store, keep_days=1) == []
 
 
-def test_a_lease_lasts_as_long_as_the_work(url, s3):
-    store = Store.open(url)
-    path = f"{url.removeprefix('s3://')}/{lock_path(store.location, 'key')}"
-    with exclusive(store.location, "key"):
-        assert s3.exists(path)
-    assert not s3.exists(path)
-
-
-def test_a_holder_that_lost_its_lease_leaves_the_new_one_alone(url):
-    store = Store.open(url)
-    path = lock_path(store.location, "key")
-    with exclusive(store.location, "key"):
-        store.location.write_bytes(path, json.dumps({"holder": "another"}).encode())
-    assert json.loads(store.location.read_bytes(path))["holder"] == "another"
-
-
-def test_a_lease_is_renewed_and_the_next_waits_for_its_end(url, monkeypatch):
-    monkeypatch.setattr(lock_module, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(lock_module, "LEASE_POLL_SECONDS", 0.05)
-    location = Store.open(url).location
-    order, waiting = [], threading.Event()
-
-    def second():
-        with exclusive(location, "key", waiting.set):
-            order.append("second")
-
-    other = threading.Thread(target=second)
-    with exclusive(location, "key"):
-        other.start()
-        assert waiting.wait(PATIENCE_SECONDS)
-        seen = set()
-        while len(seen) < 12:  # a fifth of a term apart, so that two terms go by
-            seen.add(location.read_bytes(lock_path(location, "key")))
-        order.append("first")
-    other.join(PATIENCE_SECONDS)
-    assert order == ["first", "second"]
-
-
 def _ask(url, barrier, answers):
     context = Context(Store.open(url), workforce=Workforce(0))
     barrier.wait()
@@ -192,51 +122,6 @@ def test_of_two_processes_one_does_the_work(url):
     assert [key for key, _ in one] == [key for key, _ in two]
     for (_, mine), (_, theirs) in zip(one, two, strict=True):
         assert sorted([mine, theirs]) == [False, True]
-
-
-def _hold_and_die(url, key):
-    store = Store.open(url)
-    with store.building(key):
-        store.location.write_bytes(f"{folder_of(key)}/part-00000/zarr.json", b"{}")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_the_lease_of_a_dead_holder_is_taken_over(url, monkeypatch):
-    holder = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(url, "0" * 40))
-    holder.start()
-    holder.join()
-    store = Store.open(url)
-    assert store.location.exists(lock_path(store.location, "0" * 40))
-    monkeypatch.setattr(lock_module, "LEASE_SECONDS", 1.0)
-    monkeypatch.setattr(lock_module, "LEASE_POLL_SECONDS", 0.1)
-    waited = threading.Event()
-    with store.building("0" * 40, waited.set) as build:
-        assert build.published is None
-        assert waited.is_set()
-
-
-def test_of_many_that_take_over_a_dead_lease_one_at_a_time_holds_it(url, monkeypatch):
-    monkeypatch.setattr(lock_module, "LEASE_SECONDS", 2.0)
-    monkeypatch.setattr(
-        lock_module, "LEASE_POLL_SECONDS", 0.4
-    )  # far above the time of a request, also on a busy machine
-    location = Store.open(url).location
-    location.write_bytes(lock_path(location, "key"), json.dumps({"holder": "a dead process"}).encode())
-    inside, most = [], []
-
-    def take():
-        with exclusive(location, "key"):
-            inside.append(1)
-            most.append(len(inside))
-            location.read_bytes(lock_path(location, "key"))
-            inside.pop()
-
-    takers = [threading.Thread(target=take) for _ in range(4)]
-    for taker in takers:
-        taker.start()
-    for taker in takers:
-        taker.join(PATIENCE_SECONDS)
-    assert most == [1] * 4
 
 
 def test_a_removal_that_stops_halfway_leaves_no_damaged_artifact(url, monkeypatch):
