@@ -15,13 +15,17 @@ WINDOW = 18.0  # in units of s·|t - h|; beyond, a sigmoid is 0 or 1 to float32 
 
 @numba.njit(cache=True, nogil=True)
 def first_at_least(grid: Any, value: float) -> int:
-    """Index of the first threshold >= value; one guess suffices on an even grid, any ascending grid is handled."""
+    """Index of the first threshold >= value; one guess suffices on an even grid, any ascending finite grid is handled.
+
+    No threshold is as large as what is not a number: the index then is their number.
+    """
     last = len(grid) - 1
-    if not value > grid[0]:
+    if value <= grid[0]:
         return 0
-    if value > grid[last]:
+    if not value <= grid[last]:
         return last + 1
-    j = int(last * ((value - grid[0]) / (grid[last] - grid[0])))
+    guess = last * ((value - grid[0]) / (grid[last] - grid[0]))
+    j = int(guess) if 0.0 <= guess <= last else 0
     while j > 0 and grid[j - 1] >= value:
         j -= 1
     while grid[j] < value:
@@ -30,8 +34,29 @@ def first_at_least(grid: Any, value: float) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
+def higher(one: float, other: float) -> float:
+    """Return the larger of two, or what is not a number if one of them is none, as torch.maximum does."""
+    return one if one > other or np.isnan(one) else other
+
+
+@numba.njit(cache=True, nogil=True)
+def nothing_of(gradients: Any) -> float:
+    """Return zero times all gradients: not a number if one of them is not finite.
+
+    That is what the thresholds outside a sigmoid's window add to a sum, where they are not looked at.
+    """
+    total = 0.0
+    for j in range(len(gradients)):
+        total += 0.0 * gradients[j]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
 def _add_sigmoid(height: float, weight: float, grid: Any, ratios: Any, s: float, curve: Any, jumps: Any) -> None:
     """Add weight · σ(s (t - height)): inside the window to `curve`, from its end on as one jump."""
+    if np.isnan(height):
+        jumps[0] += height
+        return
     j = first_at_least(grid, height - WINDOW / s)
     if j < len(grid) and grid[j] <= height + WINDOW / s:
         decay = np.exp(-s * (grid[j] - height))  # one exp; the next thresholds multiply by known ratios
@@ -78,7 +103,7 @@ def forward(
         for m in range(edge_ptr[v], edge_ptr[v + 1]):
             a, b = tails[m], heads[m]
             for i in range(count):
-                h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
+                h = (higher(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
                 _add_sigmoid(h, -edge_weight, grid, ratios, s, curve[i], jumps[i])
         for i in range(count):
             level = 0.0
@@ -90,6 +115,10 @@ def forward(
 @numba.njit(cache=True, nogil=True)
 def _slope(height: float, grid: Any, ratios: Any, s: float, upstream: Any, weight: float, on_grid: Any) -> float:
     """Return Σ_j upstream[j] · dσ(s (t_j - h))/dt_j · weight, adding the terms to the thresholds' gradient."""
+    if np.isnan(height):
+        for k in range(len(on_grid)):
+            on_grid[k] += height
+        return height
     j = first_at_least(grid, height - WINDOW / s)
     if j == len(grid) or grid[j] > height + WINDOW / s:
         return 0.0
@@ -135,31 +164,33 @@ def backward(
     its cache lines.
     """
     ratios = np.exp(-s * np.diff(grid))
+    unseen = np.empty(last - first)
     for v in range(len(node_ptr) - 1):
         scale = inverse[v]
+        is_empty = node_ptr[v] == node_ptr[v + 1] and edge_ptr[v] == edge_ptr[v + 1]
+        for i in range(first, last):
+            unseen[i - first] = nothing_of(upstream[v, i])
+            for j in range(0 if is_empty else len(on_grid)):
+                on_grid[j] += 0.0 * upstream[v, i, j]
         for m in range(node_ptr[v], node_ptr[v + 1]):
             u = nodes[m]
             for i in range(first, last):
                 raw = heights[u, i] - offsets[v, i]
-                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], 1.0, on_grid)
+                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], 1.0, on_grid) + unseen[i - first]
                 on_heights[u, i - first] -= slope * scale
                 on_offsets[v, i - first] += slope * scale
                 on_inverse[v] -= slope * raw
         for m in range(edge_ptr[v], edge_ptr[v + 1]):
             a, b = tails[m], heads[m]
             for i in range(first, last):
-                top = max(heights[a, i], heights[b, i])
-                raw = top - offsets[v, i]
-                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], -edge_weight, on_grid)
+                one, other = heights[a, i], heights[b, i]
+                raw = higher(one, other) - offsets[v, i]
+                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], -edge_weight, on_grid) + unseen[i - first]
                 if slope == 0.0:
                     continue
                 # Ends of equal height share the gradient, as torch.maximum has it.
-                if heights[a, i] == heights[b, i]:
-                    on_heights[a, i - first] -= 0.5 * slope * scale
-                    on_heights[b, i - first] -= 0.5 * slope * scale
-                elif heights[a, i] == top:
-                    on_heights[a, i - first] -= slope * scale
-                else:
-                    on_heights[b, i - first] -= slope * scale
+                part = (0.5 * slope if one == other else slope) * scale
+                on_heights[a, i - first] -= 0.0 if one < other else part
+                on_heights[b, i - first] -= 0.0 if one > other else part
                 on_offsets[v, i - first] += slope * scale
                 on_inverse[v] -= slope * raw

@@ -11,7 +11,10 @@ import numba
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from leap.models.indices import check_edge_index
+from leap.models.twice import refuse_second_derivatives
+from leap.store.errors import InvalidInputError
 
 
 def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) -> Tensor:
@@ -26,8 +29,18 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
     scores : (N, 2), of each node as source and as target.
     edge_index : (2, E) int64, source and target; loops, if wanted, included.
     slope : of the leaky ReLU below zero.
+
+    Raises
+    ------
+    InvalidInputError
+        For edges that join other than the N nodes, or scores of another shape.
     """
+    if x.ndim != 2 or tuple(scores.shape) != (len(x), 2):
+        raise InvalidInputError(
+            f"x must have shape (N, d) and scores (N, 2). Got {tuple(x.shape)} and {tuple(scores.shape)}."
+        )
     if x.device.type == "cpu" and x.dtype == torch.float32:
+        check_edge_index(edge_index, len(x))
         result: Tensor = _Attend.apply(x, scores, edge_index, slope)
         return result
     source, target = edge_index
@@ -46,17 +59,20 @@ class _Attend(torch.autograd.Function):
         out, weights = np.zeros_like(values), np.empty(len(source), np.float32)
         is_low = np.empty(len(source), np.bool_)
         _forward(source, target, values, scores.detach().contiguous().numpy(), slope, weights, is_low, out)
+        ctx.save_for_backward(x, scores)
         ctx.known = (source, target, values, slope, weights, is_low)
         return torch.from_numpy(out)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         source, target, values, slope, weights, is_low = ctx.known
         on_values, on_scores = np.zeros_like(values), np.zeros((len(values), 2), np.float32)
-        upstream = gradients[0].contiguous().numpy()
+        upstream = gradients[0].detach().contiguous().numpy()
         _backward(source, target, values, slope, weights, is_low, upstream, on_values, on_scores)
-        return torch.from_numpy(on_values), torch.from_numpy(on_scores), None, None
+        found: tuple[Tensor | None, ...] = (torch.from_numpy(on_values), torch.from_numpy(on_scores))
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("attend", found, (gradients[0], *ctx.saved_tensors))
+        return *found, None, None
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

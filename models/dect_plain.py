@@ -24,8 +24,9 @@ def plain_dect(
     node_ptr, edge_ptr, nodes, edges = hoods.node_ptr, hoods.edge_ptr, hoods.nodes.long(), hoods.edges.long()
     owner = torch.repeat_interleave(torch.arange(len(hoods), device=x.device), node_ptr.diff())
     edge_owner = torch.repeat_interleave(torch.arange(len(hoods), device=x.device), edge_ptr.diff())
-    # Centring keeps float32 differences exact for features far from zero; the transform does not notice it.
-    shift = x.detach().mean(0) if len(x) else x.new_zeros(x.shape[1])
+    # Centring keeps float32 differences exact for features far from zero; the transform does not notice it. By the
+    # median: what is huge or not finite must not be felt outside its neighbourhoods.
+    shift = x.detach().nanmedian(0).values.nan_to_num(0.0, 0.0, 0.0) if x.numel() else x.new_zeros(x.shape[1])
     centred = x - shift
     heights = centred @ directions
     if stats is None:
@@ -33,7 +34,7 @@ def plain_dect(
     else:
         mean, extent = stats[0].to(x) - shift, stats[1].to(x)
     offsets = mean @ directions
-    inverse = torch.where(extent > 0, 1 / (extent + EPSILON), torch.zeros_like(extent))
+    inverse = torch.where(extent <= 0, torch.zeros_like(extent), 1 / (extent + EPSILON))
     tops = torch.maximum(heights[edges[0]], heights[edges[1]])
     node_heights = (heights[nodes] - offsets[owner]) * inverse[owner, None]
     edge_heights = (tops - offsets[edge_owner]) * inverse[edge_owner, None]

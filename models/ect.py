@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.models import any_grid, even_grid
-from leap.models.any_grid import first_at_least
+from leap.models.any_grid import first_at_least, higher
+from leap.models.indices import index_arrays
 from leap.models.readonly import read_only
 from leap.models.threads import share
 from leap.store.errors import InvalidInputError
@@ -61,15 +62,18 @@ def dect_forward(
     Raises
     ------
     InvalidInputError
-        For shapes that do not fit, thresholds that do not ascend, or a scale that is not positive.
+        For shapes that do not fit, indices outside their arrays, thresholds that do not ascend, or a scale that is
+        not positive.
     """
     if not 0.0 < scale_factor < np.inf:
         raise InvalidInputError(f"the sigmoid's scale must be positive, got {scale_factor}.")
-    heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
+    if not abs(edge_weight) <= np.finfo(np.float32).max:
+        raise InvalidInputError(f"the edge weight must be a finite float32, got {edge_weight}.")
+    pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+    heights, offsets, inverse = _prepare(x, len(node_ptr) - 1, mean, scale, directions, thresholds)
     grid = read_only(thresholds, np.float64)
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.float32)
-    pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
-    kernels = kernels_for(grid)
+    kernels = kernels_for(grid, scale_factor)
 
     def run(begin: int, end: int) -> None:
         kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, edge_weight, out)
@@ -94,8 +98,8 @@ def ect_forward(
 ) -> NDArray[np.int32]:
     """Exact Euler characteristic transform of every neighbourhood: the static ℓ-ECT.
 
-    The number of nodes with h_u <= t_j, less (for "edges") the number of edges with max(h_a, h_b) <= t_j. Parameters
-    and errors are those of `dect_forward`.
+    The number of nodes with h_u <= t_j, less (for "edges") the number of edges with max(h_a, h_b) <= t_j; a height
+    that is not a number is never counted. Parameters and errors are those of `dect_forward`.
 
     Returns
     -------
@@ -103,10 +107,10 @@ def ect_forward(
     """
     if complex not in ("points", "edges"):
         raise InvalidInputError(f"the complex is 'points' or 'edges', got {complex!r}.")
-    heights, offsets, inverse = _prepare(x, node_ptr, edge_ptr, edges, mean, scale, directions, thresholds)
+    pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
+    heights, offsets, inverse = _prepare(x, len(node_ptr) - 1, mean, scale, directions, thresholds)
     grid = read_only(thresholds, np.float64)
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.int32)
-    pointers = index_arrays(node_ptr, nodes, edge_ptr, edges, len(x))
 
     def run(begin: int, end: int) -> None:
         _ect(begin, end, *pointers, heights, offsets, inverse, grid, complex == "edges", out)
@@ -117,33 +121,36 @@ def ect_forward(
 
 def _prepare(
     x: NDArray[Any],
-    node_ptr: NDArray[np.int64],
-    edge_ptr: NDArray[np.int64],
-    edges: NDArray[Any],
+    n: int,
     mean: NDArray[Any],
     scale: NDArray[Any],
     directions: NDArray[Any],
     thresholds: NDArray[Any],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Check shapes; heights of all nodes (N, D) and of all means (n, D), and 1 / (scale + ε) or 0 (n,)."""
-    n, d = len(node_ptr) - 1, x.shape[1]
+    if x.ndim != 2:
+        raise InvalidInputError(f"x must have shape (N, d), got {x.shape}.")
+    d = x.shape[1]
     expected = {
-        "edge_ptr": (edge_ptr.shape, (n + 1,)),
-        "edges": (edges.shape, (2, edges.shape[-1])),
         "mean": (mean.shape, (n, d)),
         "scale": (scale.shape, (n,)),
-        "directions": (directions.shape, (d, directions.shape[-1])),
-        "thresholds": (thresholds.shape, (len(thresholds),)),
+        "directions": (directions.shape, (d, *directions.shape[1:2])),
+        "thresholds": (thresholds.shape, (thresholds.size,)),
     }
     for name, (met, wanted) in expected.items():
         if met != wanted:
             raise InvalidInputError(f"{name} must have shape {wanted}, got {met}.")
-    if len(thresholds) == 0 or np.any(np.diff(thresholds) <= 0):
-        raise InvalidInputError(f"thresholds must ascend and be at least one, got {thresholds}.")
-    wide = scale.astype(np.float64)
-    inverse = np.where(wide > 0.0, 1.0 / (wide + EPSILON), 0.0)
+    is_ascending = np.all(np.diff(thresholds) > 0) and np.isfinite(thresholds).all()
+    if len(thresholds) == 0 or not is_ascending:
+        raise InvalidInputError(f"thresholds must ascend, be finite and at least one, got {thresholds}.")
     basis = read_only(directions, np.float64)
-    return _project(x, basis), _project(mean, basis), inverse
+    return _project(x, basis), _project(mean, basis), inverse_scales(scale.astype(np.float64))
+
+
+def inverse_scales(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what centred features are multiplied by: 0 for constant neighbourhoods, not a number for no number."""
+    inverse: NDArray[np.float64] = 1.0 / (np.maximum(scale, 0.0) + EPSILON) * (scale > 0.0)
+    return inverse
 
 
 def _project(x: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -155,27 +162,9 @@ def _project(x: NDArray[Any], directions: NDArray[np.float64]) -> NDArray[np.flo
     return out
 
 
-def kernels_for(grid: NDArray[np.float64]) -> Any:
-    """Return the module with the `forward` and `backward` kernels fit for these thresholds."""
-    return even_grid if even_grid.is_even(grid) else any_grid
-
-
-def index_arrays(
-    node_ptr: NDArray[np.int64],
-    nodes: NDArray[Any],
-    edge_ptr: NDArray[np.int64],
-    edges: NDArray[Any],
-    rows: int,
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The index arrays in the types that the kernels are compiled for."""
-    index_type = np.int32 if rows < 2**31 else np.int64
-    return (
-        read_only(node_ptr, np.int64),
-        read_only(nodes, index_type),
-        read_only(edge_ptr, np.int64),
-        read_only(edges[0], index_type),
-        read_only(edges[1], index_type),
-    )
+def kernels_for(grid: NDArray[np.float64], s: float) -> Any:
+    """Return the module with the `forward` and `backward` kernels fit for these thresholds and steepness."""
+    return even_grid if even_grid.suits(grid, s) else any_grid
 
 
 @numba.njit(cache=True, nogil=True)
@@ -215,7 +204,7 @@ def _ect(
             for m in range(edge_ptr[v], edge_ptr[v + 1]):
                 a, b = tails[m], heads[m]
                 for i in range(count):
-                    h = (max(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
+                    h = (higher(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
                     jumps[i, first_at_least(grid, h)] -= 1
         for i in range(count):
             level = 0

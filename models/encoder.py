@@ -1,5 +1,6 @@
 """`LEAP`: a learnable local positional encoding as a torch module (paper, section 3)."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -232,5 +233,5 @@ def _check_sizes(
             f"{len(hops)} hop counts share the {out_channels} dimensions, which must divide. "
             f"Use a multiple of {len(hops)}."
         )
-    if not scale > 0:
-        raise InvalidInputError(f"scale must be positive. Got {scale}.")
+    if not 0 < scale < math.inf:
+        raise InvalidInputError(f"scale must be positive and finite. Got {scale}.")

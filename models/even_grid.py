@@ -23,26 +23,29 @@ _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
 _ONE, _HALF = np.float32(1.0), np.float32(0.5)
 _LARGEST = np.float32(40.0)  # exponents are clipped here: the sigmoid is then 0 or 1 to 4e-18
-SMALLEST_STEP = 1e-4
+_LARGEST_ROUNDING = 1.0 - 2.0**-30  # less than a whole step, also after it is added to a position
+LARGEST_REACH = 16_384
+LARGEST_SHARPNESS = 1e30  # beyond, float32 has no digits for the distances from a threshold that matter
+_LARGEST_EXPONENT = np.float32(100.0)
 _CHUNK = 16  # nodes and edges taken at a time
 _LANES = 8  # float32 numbers in a register: a whole multiple leaves no remainder
 
 
-@numba.njit(cache=True, nogil=True)
-def is_even(grid: Any) -> bool:
-    """Whether thresholds ascend in equal steps, to float32 precision, that are not tiny.
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def suits(grid: Any, s: float) -> bool:
+    """Whether thresholds ascend in equal steps, to float32 precision, neither tiny nor huge beside the sigmoid.
 
     The tables of these kernels cover the sigmoid's window in steps: tiny ones would make them huge.
     """
     if len(grid) < 2:
         return False
     step = (grid[-1] - grid[0]) / (len(grid) - 1)
-    if not step >= SMALLEST_STEP:
+    if not WINDOW / LARGEST_REACH <= s * step <= LARGEST_SHARPNESS:
         return False
-    worst = 0.0
+    even = 0
     for j in range(len(grid) - 1):
-        worst = max(worst, abs(grid[j + 1] - grid[j] - step))
-    return worst <= 1e-6 * step
+        even += abs(grid[j + 1] - grid[j] - step) <= 1e-6 * step
+    return even == len(grid) - 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -55,9 +58,7 @@ def _window(grid: Any, s: float) -> tuple[float, float, int, int, Any]:
     size = len(grid)
     step = (grid[size - 1] - grid[0]) / (size - 1)
     is_coarse = s * step > 2.0 * WINDOW
-    # Normalized heights lie in [-1, 1]: no window needs to reach farther than from there across the grid.
-    farthest = np.ceil((1.0 + max(abs(grid[0]), abs(grid[size - 1]))) / step) + 1.0
-    reach = 1 if is_coarse else int(min(np.ceil(WINDOW / (s * step)), farthest))
+    reach = 1 if is_coarse else int(np.ceil(WINDOW / (s * step)))
     factors = np.empty(2 * (size + reach + 1), np.float32)
     for place in range(len(factors)):
         k = place - reach - size
@@ -73,7 +74,7 @@ def _window(grid: Any, s: float) -> tuple[float, float, int, int, Any]:
     if size <= 2 * _LANES or span > size:
         span = size
     # On a coarse grid, a height past the window of the threshold below it belongs to the one above.
-    rounding = max(0.5, 1.0 - 2.0 * WINDOW / (s * step)) if is_coarse else 0.0
+    rounding = min(max(0.5, 1.0 - 2.0 * WINDOW / (s * step)), _LARGEST_ROUNDING) if is_coarse else 0.0
     return step, rounding, reach, span, factors
 
 
@@ -110,8 +111,9 @@ def _locate(
     """For nodes and edges `done` … of the neighbourhood v: each height's anchor, and its distance from it in steps.
 
     An edge is as high as the higher of its ends. Anchors farther than `beyond` from the grid are moved there, out of
-    every threshold's window. Rows are not handed over as views: each would count references to an array that all
-    threads share, and they would wait for each other.
+    every threshold's window. A height that is not a number has the lowest anchor, and a distance that is no number
+    either: nothing else leads to an index. Rows are not handed over as views: each would count references to an array
+    that all threads share, and they would wait for each other.
     """
     lowest, highest = -float(beyond), float(size - 1 + beyond)
     members = node_ptr[v + 1] - node_ptr[v]
@@ -123,20 +125,24 @@ def _locate(
             a, b = tails[k], heads[k]
         for number in range(count):
             i, place = np.uint64(low + number), np.uint64(m * count + number)
-            top = max(heights[a, i], heights[b, i])
+            one, other = heights[a, i], heights[b, i]
+            top = one if one > other or np.isnan(one) else other
             position = (top - offsets[v, i]) * per_step - origin
-            position = min(max(position, lowest), highest)
-            below = np.floor(position + rounding)
+            kept = position if position > lowest else lowest  # a comparison with what is no number is false
+            kept = kept if kept < highest else highest
+            below = np.floor(kept + rounding)
             anchor[place] = np.int32(below)
             rest[place] = np.float32(position - below)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _exponentials(count: int, sharpness: Any, rest: Any, decay: Any, bits: Any, power: Any) -> None:
-    """Fill `decay` with exp(sharpness · rest); `power` is `bits` seen as float32."""
+    """Fill `decay` with exp(sharpness · rest), not a number where `rest` is none; `power` is `bits` seen as float32."""
     for number in range(count):
         i = np.uint64(number)
-        argument = min(max(rest[i] * sharpness, -_LARGEST), _LARGEST)
+        argument = rest[i] * sharpness
+        argument = -_LARGEST if argument < -_LARGEST else argument
+        argument = _LARGEST if argument > _LARGEST else argument
         whole = np.floor(argument * _LOG2E + _HALF)
         r = argument - whole * _LN2_HIGH - whole * _LN2_LOW
         series = np.float32(1.9875691500e-4)
@@ -146,7 +152,8 @@ def _exponentials(count: int, sharpness: Any, rest: Any, decay: Any, bits: Any, 
         series = series * r + np.float32(1.6666665459e-1)
         series = series * r + np.float32(5.0000001201e-1)
         decay[i] = series * r * r + r + _ONE
-        bits[i] = (np.int32(whole) + np.int32(127)) << np.int32(23)
+        exponent = whole if whole > -_LARGEST_EXPONENT else -_LARGEST_EXPONENT  # also where there is no number
+        bits[i] = (np.int32(exponent) + np.int32(127)) << np.int32(23)
     for number in range(count):
         i = np.uint64(number)
         decay[i] *= power[i]
@@ -197,8 +204,8 @@ def forward(
                     for j in range(span):
                         k = np.uint64(j)
                         curve[row + k] += weight / (_ONE + own * factors[first + k])
-                    if span < size:
-                        jumps[i, start + span] += weight
+                    if span < size:  # what is no number starts at the first threshold and must reach the last
+                        jumps[i, start + span] += own if np.isnan(own) else weight
         if span == size:
             for i in range(count):
                 for j in range(size):
@@ -236,11 +243,18 @@ def backward(
     count, size, needs_grid = high - low, len(grid), len(on_grid) > 0
     step, rounding, reach, span, factors = _window(grid, s)
     sharpness, origin = np.float32(s * step), grid[0] / step
+    if needs_grid:
+        span = size
     anchor, rest, decay, bits, power = _scratch(count)
-    slope, moved = np.empty(count), np.empty(count)
+    slope, moved, unseen = np.empty(count), np.empty(count), np.zeros(count, np.float32)
     for v in range(len(node_ptr) - 1):
         scale, pull = inverse[v], 0.0
         moved[:] = 0.0
+        if span < size:
+            for i in range(count):
+                unseen[i] = 0.0
+                for j in range(size):  # as in `any_grid.nothing_of`, without a view
+                    unseen[i] += np.float32(0.0) * upstream[v, low + i, j]
         members = node_ptr[v + 1] - node_ptr[v]
         total = members + edge_ptr[v + 1] - edge_ptr[v]
         for done in range(0, total, _CHUNK):
@@ -256,7 +270,7 @@ def backward(
                     place = np.uint64(m * count + i)
                     start = min(max(anchor[place] - reach + 1, 0), size - span)
                     first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(start)
-                    own, total_rise = decay[place], np.float32(0.0)
+                    own, total_rise = decay[place], unseen[i]
                     if needs_grid:
                         for j in range(span):
                             k = np.uint64(j)
@@ -284,10 +298,10 @@ def backward(
                         mine, column = np.uint64(number), np.uint64(low + number)
                         one, other = heights[a, column], heights[b, column]
                         # Ends of equal height share the gradient, as torch.maximum has it.
-                        share = 1.0 if one > other else 0.5 if one == other else 0.0
+                        part = (0.5 * slope[mine] if one == other else slope[mine]) * scale
                         pull += slope[mine] * (max(one, other) - offsets[v, column])
-                        on_heights[a, mine] -= share * slope[mine] * scale
-                        on_heights[b, mine] -= (1.0 - share) * slope[mine] * scale
+                        on_heights[a, mine] -= 0.0 if one < other else part
+                        on_heights[b, mine] -= 0.0 if one > other else part
                         moved[mine] += slope[mine]
         on_inverse[v] -= pull
         for i in range(count):

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from leap.models.indices import check_edge_index
+from leap.store.errors import InvalidInputError
+
 
 class Weights(NamedTuple):
     """How much of each node goes where: `edges` (E,) along every directed edge, `own` (N,) to the node itself."""
@@ -39,8 +42,20 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
     ----------
     x : (N, d).
     edge_index : (2, E) int64, source and target.
+
+    Raises
+    ------
+    InvalidInputError
+        For edges that join other than the N nodes, or another number of weights.
     """
+    counts = (len(weights.edges), len(weights.own))
+    if x.ndim != 2 or counts != (edge_index.shape[-1], len(x)):
+        raise InvalidInputError(
+            f"x must have shape (N, d), with a weight for each edge and node. Got {tuple(x.shape)}, and {counts[0]} "
+            f"and {counts[1]} weights for {edge_index.shape[-1]} edges."
+        )
     if x.device.type == "cpu" and x.dtype == torch.float32:
+        check_edge_index(edge_index, len(x))
         result: Tensor = _Gather.apply(x, edge_index, weights.edges, weights.own)
         return result
     messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]

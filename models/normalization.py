@@ -15,25 +15,25 @@ def normalize(x: Any, node_ptr: Any, nodes: Any, heights: Any, offsets: Any, sca
     mean = np.empty(dim)
     for v in range(len(node_ptr) - 1):
         begin, end = node_ptr[v], node_ptr[v + 1]
-        share = 1.0 / (end - begin)
+        share = 1.0 / max(end - begin, 1)
         for i in range(count):
             total = 0.0
             for m in range(begin, end):
                 total += heights[nodes[m], i]
             offsets[v, i] = total * share
         largest = _mean(x, nodes, begin, end, mean)
-        best = -1.0
+        best = 0.0 if begin == end else -1.0
         for m in range(begin, end):
             u = nodes[m]
             square = 0.0
             for k in range(dim):
                 difference = x[u, k] - mean[k]
                 square += difference * difference
-            if square > best:
+            if square > best or np.isnan(square):
                 best = square
                 farthest[v] = u
         distance = np.sqrt(best)
-        scale[v] = distance if distance > CONSTANT * largest else 0.0
+        scale[v] = 0.0 if distance <= CONSTANT * largest else distance
 
 
 @numba.njit(cache=True, nogil=True)
@@ -46,7 +46,7 @@ def _mean(x: Any, nodes: Any, begin: int, end: int, mean: Any) -> float:
         for k in range(len(mean)):
             mean[k] += x[u, k]
             largest = max(largest, abs(x[u, k]))
-    mean /= end - begin
+    mean /= max(end - begin, 1)
     return largest
 
 
@@ -54,7 +54,7 @@ def _mean(x: Any, nodes: Any, begin: int, end: int, mean: Any) -> float:
 def spread_means(node_ptr: Any, nodes: Any, on_offsets: Any, on_heights: Any) -> None:
     """Hand the gradient of a neighbourhood's mean height on to its members."""
     for v in range(len(node_ptr) - 1):
-        share = 1.0 / (node_ptr[v + 1] - node_ptr[v])
+        share = 1.0 / max(node_ptr[v + 1] - node_ptr[v], 1)
         for m in range(node_ptr[v], node_ptr[v + 1]):
             for i in range(on_offsets.shape[1]):
                 on_heights[nodes[m], i] += on_offsets[v, i] * share

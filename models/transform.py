@@ -1,5 +1,6 @@
 """`dect`: the differentiable Euler characteristic transform of every neighbourhood (paper, section 3.1)."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -7,8 +8,11 @@ from torch import Tensor
 
 from leap.models.dect_fused import fused_dect
 from leap.models.dect_plain import plain_dect
+from leap.models.indices import index_arrays
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
+
+LARGEST_FACTOR = 1e30  # steepness times weight of edges, with room for sums in float32
 
 
 class Statistics(NamedTuple):
@@ -34,7 +38,8 @@ def dect(
     directions and thresholds; without `stats` also through the mean and scale of the features.
 
     On the CPU, float32 runs through a fused kernel; double precision and other devices through plain torch
-    operations. Both give the same result.
+    operations. Both give the same result: not a number exactly where the formula gives none. Only double precision has
+    second derivatives.
 
     Parameters
     ----------
@@ -42,9 +47,9 @@ def dect(
     neighborhoods : of the N nodes, as tensors or numpy arrays.
     directions : (d, D), unit columns.
     thresholds : (T,) in any order.
-    scale : s, the steepness of the sigmoid.
+    scale : s, the steepness of the sigmoid; positive and finite.
     stats : mean and scale of each neighbourhood, computed earlier from these very features; they count as constants.
-    edge_weight : 1 gives the Euler characteristic; 2 the published code, which met each edge twice.
+    edge_weight : finite; 1 gives the Euler characteristic, 2 the published code, which met each edge twice.
 
     Returns
     -------
@@ -53,7 +58,8 @@ def dect(
     Raises
     ------
     InvalidInputError
-        For shapes that do not fit; the message has them.
+        For shapes that do not fit, and neighbourhoods with a pointer or an id outside their arrays; the message has
+        them.
 
     Examples
     --------
@@ -65,15 +71,34 @@ def dect(
     >>> dect(x, hoods, right, torch.tensor([-0.5, 0.5, 1.1]), 500.0)[1, 0].round().abs()
     tensor([1., 1., 1.])
     """
-    _check(x, neighborhoods, directions, thresholds, scale, stats)
+    if x.ndim != 2 or not x.is_floating_point():
+        raise InvalidInputError(f"x must be floating point of shape (N, d). Got {x.dtype} of shape {tuple(x.shape)}.")
+    hoods = neighborhoods.numpy() if x.device.type == "cpu" else neighborhoods
+    _check(x, hoods, directions, thresholds, scale, stats, edge_weight)
+    index = None
+    if x.device.type == "cpu":  # other devices look after their indices themselves
+        index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x))
     order = None
     if len(thresholds) > 1 and not bool((thresholds[1:] > thresholds[:-1]).all()):
         thresholds, order = thresholds.sort()
     statistics = None if stats is None else (stats[0].detach(), stats[1].detach())
-    is_fused = x.device.type == "cpu" and x.dtype == torch.float32
-    transform = fused_dect if is_fused else plain_dect
-    out = transform(x, neighborhoods, directions, thresholds, float(scale), statistics, float(edge_weight))
+    numbers = (float(scale), statistics, float(edge_weight))
+    if index is None or x.dtype != torch.float32:
+        out = plain_dect(x, hoods, directions, thresholds, *numbers)
+    elif _suits_the_kernel(thresholds, scale, edge_weight):
+        out = fused_dect(x, index, directions, thresholds, *numbers)
+    else:
+        out = plain_dect(x.double(), hoods, directions.double(), thresholds.double(), *numbers).float()
     return out if order is None else torch.empty_like(out).index_copy(2, order, out)
+
+
+def _suits_the_kernel(thresholds: Tensor, scale: float, edge_weight: float) -> bool:
+    """Whether ascending thresholds are finite, and float32 holds what the kernel multiplies.
+
+    Thresholds that are not numbers come when learning them diverges: last in their order, as sorting puts them.
+    """
+    grid = thresholds.detach().numpy()
+    return math.isfinite(grid[0]) and math.isfinite(grid[-1]) and scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
 
 
 def _check(
@@ -83,16 +108,16 @@ def _check(
     thresholds: Tensor,
     scale: float,
     stats: Statistics | tuple[Tensor, Tensor] | None,
+    edge_weight: float,
 ) -> None:
-    if x.ndim != 2 or not x.is_floating_point():
-        raise InvalidInputError(f"x must be floating point of shape (N, d). Got {x.dtype} of shape {tuple(x.shape)}.")
     nodes, dim = x.shape
-    if len(neighborhoods) != nodes:
+    if tuple(neighborhoods.node_ptr.shape) != (nodes + 1,):
         raise InvalidInputError(
-            f"x has {nodes} rows, and there are {len(neighborhoods)} neighbourhoods. Both must be of the same nodes."
+            f"x has {nodes} rows, and node_ptr of the neighbourhoods has shape {tuple(neighborhoods.node_ptr.shape)}, "
+            f"not ({nodes + 1},). Both must be of the same nodes."
         )
     expected = {
-        "directions": (directions, (dim, directions.shape[-1])),
+        "directions": (directions, (dim, *directions.shape[1:2])),
         "thresholds": (thresholds, (thresholds.numel(),)),
     }
     if stats is not None:
@@ -100,7 +125,9 @@ def _check(
     for name, (tensor, shape) in expected.items():
         if tuple(tensor.shape) != shape:
             raise InvalidInputError(f"{name} must have shape {shape}. Got {tuple(tensor.shape)}.")
-    if not scale > 0:
-        raise InvalidInputError(f"scale must be positive. Got {scale}.")
+    if not 0 < scale < math.inf:
+        raise InvalidInputError(f"scale must be positive and finite. Got {scale}.")
+    if not math.isfinite(edge_weight):
+        raise InvalidInputError(f"edge_weight must be finite. Got {edge_weight}.")
     if thresholds.numel() == 0 or directions.shape[-1] == 0:
         raise InvalidInputError("dect needs at least one direction and one threshold.")

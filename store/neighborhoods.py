@@ -69,7 +69,7 @@ class Neighborhoods:
     @property
     def is_numpy(self) -> bool:
         """Whether the arrays are numpy's rather than torch's."""
-        return isinstance(self.nodes, np.ndarray)
+        return all(isinstance(array, np.ndarray) for array in (self.nodes, self.edges, self.node_ptr, self.edge_ptr))
 
     def members(self, v: int) -> Any:
         """Return the ids of the nodes in the neighbourhood of v, v first."""
@@ -86,16 +86,16 @@ class Neighborhoods:
             raise InvalidInputError(f"There is no node {v}: ids lie in 0…{self.num_nodes - 1}.")
 
     def torch(self) -> Neighborhoods:
-        """Return the same neighbourhoods as tensors on the CPU; arrays are shared unless they are read-only."""
-        if not self.is_numpy:
-            return self
+        """Return the same neighbourhoods as tensors, arrays on the CPU; they are shared unless they are read-only."""
         import torch
 
-        return self._map(lambda array: torch.from_numpy(array if array.flags.writeable else array.copy()))
+        if isinstance(self.nodes, torch.Tensor):
+            return self
+        return self.numpy()._map(lambda array: torch.from_numpy(array if array.flags.writeable else array.copy()))
 
     def numpy(self) -> Neighborhoods:
         """Return the same neighbourhoods as numpy arrays."""
-        return self if self.is_numpy else self._map(lambda tensor: tensor.cpu().numpy())
+        return self if self.is_numpy else self._map(_as_numpy)
 
     def to(self, device: Device | str) -> Neighborhoods:
         """Return the same neighbourhoods as tensors on a device."""
@@ -204,18 +204,17 @@ class Neighborhoods:
             raise InvalidInputError(
                 f"Both pointers must have length N + 1, but have {len(me.node_ptr)} and {len(me.edge_ptr)}."
             )
-        for name, pointers, count in (("node", me.node_ptr, len(me.nodes)), ("edge", me.edge_ptr, me.edges.shape[1])):
-            if pointers.dtype != np.int64 or pointers.ndim != 1 or len(pointers) == 0:
-                raise InvalidInputError(
-                    f"{name}_ptr must be int64 of shape (N + 1,), not {pointers.dtype} of shape {pointers.shape}."
-                )
-            if pointers[0] != 0 or pointers[-1] != count or (pointers[1:] < pointers[:-1]).any():
-                raise InvalidInputError(f"{name}_ptr must rise from 0 to {count}, the number of entries.")
+        for name, pointers, count in (
+            ("node_ptr", me.node_ptr, len(me.nodes)),
+            ("edge_ptr", me.edge_ptr, me.edges.shape[1]),
+        ):
+            if pointers.dtype != np.int64:
+                raise InvalidInputError(f"{name} must be int64 of shape (N + 1,), not {pointers.dtype}.")
+            check_pointers(name, pointers, count)
         for name, ids in (("nodes", me.nodes), ("edges", me.edges)):
             if ids.dtype not in (np.int32, np.int64):
                 raise InvalidInputError(f"{name} must be int32 or int64, not {ids.dtype}.")
-            if ids.size and not 0 <= ids.min() <= ids.max() < me.num_nodes:
-                raise InvalidInputError(f"{name} must lie in 0…{me.num_nodes - 1}, but span {ids.min()}…{ids.max()}.")
+            check_ids(name, ids, me.num_nodes)
         if (me.node_ptr[1:] == me.node_ptr[:-1]).any():
             raise InvalidInputError(f"Node {int(np.argmin(np.diff(me.node_ptr)))} is missing from its neighbourhood.")
         wrong = np.flatnonzero(me.nodes[me.node_ptr[:-1]] != np.arange(me.num_nodes))
@@ -259,6 +258,29 @@ class Neighborhoods:
 
         node_ptr, nodes, edge_ptr, edges, cap = read_attachment(data, hops, check)
         return cls(node_ptr, nodes, edge_ptr, edges, hops, cap)
+
+
+def _as_numpy(array: Any) -> NDArray[Any]:
+    return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else array)
+
+
+def check_pointers(name: str, pointers: NDArray[Any], count: int) -> None:
+    """Refuse pointers that do not rise from 0 to `count`, naming the place and the value met."""
+    if pointers.ndim != 1 or len(pointers) == 0:
+        raise InvalidInputError(f"{name} must have shape (N + 1,), not {pointers.shape}.")
+    where = f"{name} must rise from 0 to {count}, the number of entries"
+    if pointers[0] != 0 or pointers[-1] != count:
+        raise InvalidInputError(f"{where}, but goes from {pointers[0]} to {pointers[-1]}.")
+    falls = np.flatnonzero(pointers[1:] < pointers[:-1])
+    if len(falls):
+        v = int(falls[0])
+        raise InvalidInputError(f"{where}, but falls from {pointers[v]} to {pointers[v + 1]} at {v}.")
+
+
+def check_ids(name: str, ids: NDArray[Any], rows: int) -> None:
+    """Refuse ids outside 0…rows-1, naming their span."""
+    if ids.size and not (ids.min() >= 0 and ids.max() < rows):
+        raise InvalidInputError(f"{name} must lie in 0…{rows - 1}, but span {ids.min()}…{ids.max()}.")
 
 
 def _ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:

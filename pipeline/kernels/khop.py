@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leap.models.indices import ragged_arrays
 from leap.pipeline.kernels.ball import count_kernel, extract_kernel
 from leap.pipeline.kernels.blocks import available_threads, run_in_blocks
 from leap.store.errors import InvalidInputError
@@ -68,7 +69,7 @@ def khop_arrays(
     Raises
     ------
     InvalidInputError
-        `hops` below 1, a negative `cap`, or a source that does not exist.
+        `hops` below 1, a negative `cap`, a source that does not exist, or an adjacency that is none.
 
     Examples
     --------
@@ -117,18 +118,22 @@ class _Walk:
             raise InvalidInputError(f"Neighbourhoods need at least 1 hop, but hops = {hops}.")
         if cap < 0:
             raise InvalidInputError(f"A cap must be positive, or 0 for none, but is {cap}.")
+        indptr, indices = ragged_arrays(indptr, indices, max(len(indptr) - 1, 0), ("indptr", "indices"))
         self.num_nodes = len(indptr) - 1
+        names = _contiguous([] if global_ids is None else global_ids, np.int64)
+        if global_ids is not None and names.shape != (self.num_nodes,):
+            raise InvalidInputError(f"There must be {self.num_nodes} global ids, but they have shape {names.shape}.")
         self.sources = _source_ids(sources, self.num_nodes)
         self.index_type = indices.dtype
         self.cap = min(cap, self.num_nodes)
         self.arguments = (
-            _contiguous(indptr, np.int64),
-            np.ascontiguousarray(indices),
+            indptr,
+            indices,
             self.sources,
-            hops,
+            min(hops, max(self.num_nodes, 1)),
             self.cap,
             np.uint64(seed % 2**64),
-            _contiguous([] if global_ids is None else global_ids, np.int64),
+            names,
         )
         degree = max(len(indices) / max(self.num_nodes, 1), 1.0)
         small = len(self.sources) * degree ** min(hops + 1, 3) < SERIAL_WORK

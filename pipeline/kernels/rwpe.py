@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.models.readonly import read_only
+from leap.models.indices import ragged_arrays
 from leap.store.errors import InvalidInputError
 
 # Consecutive start nodes share the sweeps over the graph where their balls overlap: BLOCK columns together cost about
@@ -48,24 +48,24 @@ def rwpe(
     Raises
     ------
     InvalidInputError
-        For `steps` below 1 or a node range outside the graph.
+        For `steps` below 1, a node range outside the graph, or an adjacency that is none.
     """
+    indptr, indices = ragged_arrays(indptr, indices, max(len(indptr) - 1, 0), ("indptr", "indices"))
     nodes = len(indptr) - 1
     stop = nodes if stop is None else stop
     if steps < 1:
         raise InvalidInputError(f"RWPE needs at least one step, got {steps}. Ask for a dimension of 1 or more.")
     if not 0 <= start <= stop <= nodes:
         raise InvalidInputError(f"the node range {start}…{stop} is not inside the graph's 0…{nodes}.")
-    index_type = np.int32 if nodes < 2**31 else np.int64  # one compiled specialization in practice
     out = np.zeros((stop - start, steps))
     _return_probabilities(
-        read_only(indptr, np.int64),
-        read_only(indices, index_type),
+        indptr,
+        indices,
         start,
         out,
         np.full(nodes, -1, np.int32),
-        np.empty(nodes, index_type),
-        np.empty(nodes, index_type),
+        np.empty(nodes, indices.dtype),
+        np.empty(nodes, indices.dtype),
     )
     return out
 

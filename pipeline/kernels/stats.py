@@ -7,6 +7,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from leap.models.indices import ragged_arrays
 from leap.pipeline.kernels.blocks import available_threads, run_in_blocks
 from leap.pipeline.kernels.compile import array_of, compile_kernel
 from leap.store.errors import InvalidInputError
@@ -28,7 +29,8 @@ def mean_and_scale(
 
     Parameters
     ----------
-    x : (N, d) float32 or float64, finite features of the nodes.
+    x : (N, d) float32 or float64, features of the nodes. One that is not finite makes the statistics of its
+        neighbourhoods, and of no others, not a number.
     node_ptr : (n + 1,) int64, neighbourhood v has the members nodes[node_ptr[v]:node_ptr[v + 1]].
     nodes : (M,) rows of x.
     threads : default `available_threads()`. The result does not depend on it, not even in its last bit.
@@ -45,7 +47,7 @@ def mean_and_scale(
     Raises
     ------
     InvalidInputError
-        Features that are no floating-point matrix, or members that are no rows of it.
+        Features that are no floating-point matrix, members that are no rows of it, or pointers that do not rise.
 
     Examples
     --------
@@ -58,17 +60,11 @@ def mean_and_scale(
         raise InvalidInputError(
             f"Features must be float32 or float64 of shape (N, d), but are {x.dtype} of shape {x.shape}."
         )
-    if len(nodes) and (nodes.min() < 0 or nodes.max() >= len(x)):
-        wrong = nodes[(nodes < 0) | (nodes >= len(x))][0]
-        raise InvalidInputError(f"Member {wrong} has no features: ids must lie in 0…{len(x) - 1}.")
+    node_ptr, nodes = ragged_arrays(node_ptr, nodes, len(x), ("node_ptr", "nodes"))
     count, width = len(node_ptr) - 1, x.shape[1]
-    inputs = (
-        np.ascontiguousarray(x),
-        np.ascontiguousarray(node_ptr, dtype=np.int64),
-        np.ascontiguousarray(nodes),
-        EPSILON,
-        EPSILON * float(max(-x.min(), x.max())) if x.size else 0.0,
-    )
+    peak = float(max(-x.min(), x.max())) if x.size else 0.0
+    doubtful = EPSILON * peak if peak < np.inf else np.inf  # also if the largest entry is not a number
+    inputs = (np.ascontiguousarray(x), node_ptr, nodes, EPSILON, doubtful)
     mean = np.empty((count, width), dtype=np.float32)
     scale = np.empty(count, dtype=np.float32)
     kernel = _kernel(x.dtype, nodes.dtype)
@@ -133,7 +129,8 @@ def _mean_and_scale(  # type: ignore[no-untyped-def]
             for j in range(even, width):
                 s0 += (x[u, j] - total[j]) ** 2
             norm = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-            largest = max(largest, norm)
+            if norm > largest or np.isnan(norm):
+                largest = norm
         largest = np.sqrt(largest)
 
         if largest < doubtful:

@@ -1,5 +1,6 @@
 """The loop over epochs and steps: Adam, a smaller rate on plateaus, early stopping, resumable at any checkpoint."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -121,7 +122,8 @@ class Training:
         progress.waited = 0 if checked.loss < progress.lowest_loss else progress.waited + 1
         progress.lowest_loss = min(progress.lowest_loss, checked.loss)
         value = checked.loss if self.selection == "loss" else -(checked.metrics.get("auroc") or 0.0)
-        is_best = value < progress.best_value
+        # Whatever its AUROC, a network whose loss is not a number has diverged.
+        is_best = value < progress.best_value and not math.isnan(checked.loss)
         if is_best:
             progress.best_value, progress.best_epoch = value, progress.epoch
         entry: Epoch = {
