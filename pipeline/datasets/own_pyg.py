@@ -1,31 +1,45 @@
 """Own graphs from PyG: a dataset or list in memory, or processed/*.pt read as tensors only, never as code."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leap.pipeline.datasets.fingerprint import fingerprint_files
-from leap.pipeline.datasets.labels import node_classes
 from leap.pipeline.datasets.memory import MemorySource
+from leap.pipeline.datasets.pyg_graphs import assemble_pyg
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
-from leap.pipeline.graphs import RawGraphs, Task
+from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
 
 
-def from_pyg(graphs: Any, name: str) -> Source:
+def from_pyg(
+    graphs: Any,
+    name: str,
+    *,
+    node_attributes: str | Sequence[str] | None = None,
+    graph_label: str | None = None,
+    node_label: str | None = None,
+) -> Source:
     """Make a source of PyG graphs in memory: a dataset, a list of `Data` or one `Data`.
 
-    Integer `x` are categories. `y` with one entry a graph is the graph's label (whole numbers, or reals that
-    are all 0 or 1) or its regression targets (reals); with one entry a node, node labels. `train_mask`,
-    `val_mask` and `test_mask` are kept. Edge attributes are not used.
+    Edges are `edge_index` or the sparse matrix `adj_t`. Features are `x`, else `pos`; whole numbers are
+    categories. `y` with one entry per graph is the graph's label (whole numbers, text, or reals that are all 0
+    or 1) or its regression targets (reals); with one entry per node, node labels. `train_mask`, `val_mask` and
+    `test_mask` are kept. A remark names whatever else graphs have, such as edge attributes: it is left out.
+
+    Parameters
+    ----------
+    name : of the dataset in the store.
+    node_attributes : attributes to use as features, side by side, such as ("x", "pos").
+    graph_label, node_label : attribute that takes the place of `y`, with an entry per graph or per node.
 
     Raises
     ------
     InvalidInputError
-        Heterogeneous graphs, labels that fit neither graphs nor nodes, attributes that only some graphs have.
+        Heterogeneous or temporal graphs, graphs without edges in either form, several labels per graph or node,
+        labels that are not finite or fit neither graphs nor nodes, some of the three masks without the others,
+        attributes that only some graphs have or that have another width or kind there.
 
     Examples
     --------
@@ -35,20 +49,23 @@ def from_pyg(graphs: Any, name: str) -> Source:
     >>> from_pyg([graph, graph], "twins").read().task
     'graph-classification'
     """
-    return MemorySource(name, "pyg", assemble_pyg(_as_list(graphs)))
+    names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
+    options = SourceOptions(None if names is None else tuple(names), graph_label, node_label)
+    return MemorySource(name, "pyg", assemble_pyg(_as_list(graphs), options))
 
 
 class ProcessedFile(Source):
     """A file that PyG's `InMemoryDataset` saved."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, options: SourceOptions) -> None:
         self.name = name
         self._path = path
+        self._options = options
 
     def fingerprint(self) -> dict[str, Any]:
-        """Reader, version and the file's content."""
+        """Reader, version, options and the file's content."""
         files = fingerprint_files(self._path.parent, [self._path])
-        return {"reader": "pyg", "version": 1, "options": {}, "files": files}
+        return {"reader": "pyg", "version": 2, "options": self._options.as_dict(), "files": files}
 
     def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
         """Load the file with `weights_only=True`.
@@ -63,7 +80,7 @@ class ProcessedFile(Source):
             raise InvalidInputError(
                 f"{self._path} holds no graph: what an InMemoryDataset of graphs saved is expected."
             )
-        return assemble_pyg(graphs)
+        return assemble_pyg(graphs, self._options)
 
 
 def find_pyg(path: Path, name: str, options: SourceOptions) -> Source | None:
@@ -75,32 +92,37 @@ def find_pyg(path: Path, name: str, options: SourceOptions) -> Source | None:
         Several such files in one folder.
     """
     if path.is_file():
-        return ProcessedFile(name, path) if path.suffix == ".pt" else None
+        return ProcessedFile(name, path, options) if path.suffix == ".pt" else None
     for folder in (path / "processed", path):
         files = [file for file in sorted(folder.glob("*.pt")) if not file.name.startswith("pre_")]
         if len(files) > 1:
             listed = ", ".join(file.name for file in files)
             raise InvalidInputError(f"{folder} holds several files ({listed}): give the path of one of them.")
         if files:
-            return ProcessedFile(name, files[0])
+            return ProcessedFile(name, files[0], options)
     return None
 
 
 def _load(path: Path) -> list[Any]:
     import torch
     from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.separate import separate
-    from torch_geometric.data.storage import GlobalStorage
+    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
     # Leaving `safe_globals` forgets what it was given, also what PyG itself had registered: add only what is new.
-    plain = [DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    # The last three are there for heterogeneous graphs, to be refused by name.
+    plain = [DataEdgeAttr, DataTensorAttr, GlobalStorage, BaseStorage, EdgeStorage, NodeStorage]
     known = torch.serialization.get_safe_globals()
     try:
         with torch.serialization.safe_globals([kind for kind in plain if kind not in known]):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files make the restricted unpickler raise almost anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        # Torch's own words would advise to run the code.
+        code = re.search(r"GLOBAL (\S+)", str(error))
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        said = "it holds more than those" if said.startswith("Weights only load failed") else said
+        reason = f"it needs the code of {code[1]}" if code else said
         raise InvalidInputError(
             f"{path} cannot be read as tensors and plain graphs ({reason}). Files that need code to run are never "
             "opened; save the dataset again with a current PyG, or pass it to leap.pipeline.from_pyg."
@@ -108,11 +130,12 @@ def _load(path: Path) -> list[Any]:
     if not isinstance(content, tuple):
         return _as_list(content)
     data, slices = content[0], content[1] if len(content) > 1 else None
-    kind: Any = next((item for item in content[2:] if isinstance(item, type) and issubclass(item, Data)), Data)
-    if isinstance(data, dict):
+    kind: Any = next((item for item in content[2:] if isinstance(item, type) and issubclass(item, BaseData)), Data)
+    if isinstance(data, dict) and issubclass(kind, Data):
         data = kind.from_dict(data)
     if not isinstance(data, Data) or not (slices is None or isinstance(slices, dict)):
-        raise InvalidInputError(f"{path} holds {type(data).__name__}, not the graphs of an InMemoryDataset.")
+        met = kind.__name__ if isinstance(data, dict) else type(data).__name__
+        raise InvalidInputError(f"{path} holds {met}, not the homogeneous graphs (Data) of an InMemoryDataset.")
     if not slices:
         return [data]
     count = min(len(bounds) for bounds in slices.values()) - 1
@@ -120,94 +143,11 @@ def _load(path: Path) -> list[Any]:
 
 
 def _as_list(graphs: Any) -> list[Any]:
-    from torch_geometric.data import Batch, Data
+    from torch_geometric.data import Batch
+    from torch_geometric.data.data import BaseData
 
-    if isinstance(graphs, Batch):
-        return list(graphs.to_data_list())
-    if isinstance(graphs, Data):
-        return [graphs]
-    if not isinstance(graphs, Iterable):
+    # A Batch and a HeteroData can be iterated too, but not over graphs.
+    several = [graphs] if isinstance(graphs, BaseData | Batch) else graphs
+    if not isinstance(several, Iterable) or isinstance(several, dict | str):
         raise InvalidInputError(f"a PyG dataset, a list of Data or a Data is needed. Got {type(graphs).__name__}.")
-    return list(graphs)
-
-
-def assemble_pyg(graphs: list[Any]) -> RawGraphs:
-    """Lay PyG graphs side by side; see `from_pyg`."""
-    if not graphs:
-        raise InvalidInputError("there are no graphs: at least one is needed.")
-    sizes = np.array([_size(graph, number) for number, graph in enumerate(graphs)], dtype=np.int64)
-    edges = []
-    for number, (graph, first) in enumerate(zip(graphs, np.cumsum(sizes) - sizes, strict=True)):
-        index = graph.edge_index
-        pairs = np.zeros((2, 0), np.int64) if index is None else index.detach().cpu().numpy()
-        if pairs.size and (pairs.min() < 0 or pairs.max() >= sizes[number]):
-            met = pairs.min() if pairs.min() < 0 else pairs.max()
-            raise InvalidInputError(f"graph {number} has {sizes[number]} nodes, but edge_index names node {met}.")
-        edges.append(pairs + first)
-    y, task = _targets(_column(graphs, "y"), sizes)
-    return RawGraphs(
-        node_counts=sizes,
-        edges=np.concatenate(edges, axis=1),
-        x=_rows(_column(graphs, "x"), "x", sizes),
-        y=y,
-        task=task,
-        masks=_masks(graphs, sizes) if task == "node-classification" else None,
-        feature_source="x",
-        notes={"edge_attr": "not used"} if any("edge_attr" in graph for graph in graphs) else {},
-    )
-
-
-def _size(graph: Any, number: int) -> int:
-    from torch_geometric.data import Data
-
-    if not isinstance(graph, Data):
-        raise InvalidInputError(f"graph {number} is a {type(graph).__name__}, not a homogeneous PyG Data.")
-    return int(graph.num_nodes or 0)
-
-
-def _column(graphs: list[Any], name: str) -> list[NDArray[Any]] | None:
-    """One attribute of every graph as arrays, None if no graph has it."""
-    values: list[Any] = [graph.get(name, None) for graph in graphs]
-    lacking = [number for number, value in enumerate(values) if value is None]
-    if len(lacking) == len(graphs):
-        return None
-    if lacking:
-        raise InvalidInputError(f"graph {lacking[0]} has no {name!r}, though others have.")
-    return [np.asarray(value.detach().cpu() if hasattr(value, "detach") else value) for value in values]
-
-
-def _rows(columns: list[NDArray[Any]] | None, name: str, sizes: NDArray[np.int64]) -> NDArray[Any] | None:
-    """Stack (n, d) or (n,) arrays of all graphs."""
-    if columns is None:
-        return None
-    tables = [column[:, None] if column.ndim == 1 else column for column in columns]
-    for number, (table, size) in enumerate(zip(tables, sizes, strict=True)):
-        if table.ndim != 2 or len(table) != size or table.shape[1] != tables[0].shape[1]:
-            expected = f"({size}, {tables[0].shape[-1]})"
-            raise InvalidInputError(
-                f"graph {number}: {name!r} must have shape {expected}. Got {columns[number].shape}."
-            )
-    return np.concatenate(tables)
-
-
-def _targets(columns: list[NDArray[Any]] | None, sizes: NDArray[np.int64]) -> tuple[NDArray[Any] | None, Task]:
-    if columns is None:
-        return None, "none"
-    flat = [np.atleast_1d(column) for column in columns]
-    if any(len(column) != 1 for column in flat) and all(
-        column.size == size for column, size in zip(flat, sizes, strict=True)
-    ):
-        return node_classes(np.concatenate([column.reshape(-1) for column in flat]), "'y'"), "node-classification"
-    widths = {column.size for column in flat}
-    if len(widths) > 1:
-        raise InvalidInputError(f"'y' fits neither graphs nor nodes: it has {sorted(widths)} entries a graph.")
-    values = np.stack([column.reshape(-1) for column in flat])
-    if values.shape[1] == 1 and (values.dtype.kind in "iub" or np.isin(values, (0.0, 1.0)).all()):
-        return values[:, 0].astype(np.int64), "graph-classification"
-    return values.astype(np.float64), "graph-regression"
-
-
-def _masks(graphs: list[Any], sizes: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]] | None:
-    masks = {part: _rows(_column(graphs, f"{part}_mask"), f"{part}_mask", sizes) for part in ("train", "val", "test")}
-    found = {part: mask.astype(np.bool_) for part, mask in masks.items() if mask is not None}
-    return found if len(found) == 3 else None
+    return [graph for item in several for graph in (item.to_data_list() if isinstance(item, Batch) else [item])]

@@ -30,8 +30,8 @@ class SourceOptions:
 
     Attributes
     ----------
-    node_attributes : node attributes (NetworkX formats) or node columns (Parquet) to use as features, in this
-        order. None takes the attribute or columns "x" and, where there is none, every numeric one by name.
+    node_attributes : node attributes (NetworkX, PyG) or node columns (Parquet) to use as features, in this
+        order. None takes the attribute or columns "x" and, where there is none, every numeric one by name (PyG: "pos").
     graph_label : graph attribute or column that holds the label or targets; None takes "y", else "label".
     node_label : node attribute or column that holds node labels when graphs have none; None takes "y".
     """

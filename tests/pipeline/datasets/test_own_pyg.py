@@ -1,16 +1,22 @@
 """PyG graphs: in memory and saved; nothing is unpickled that could run."""
 
+import copy
 import json
 import os
 
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset, TemporalData
 from torch_geometric.io import fs
+from torch_geometric.loader import DataLoader
+from torch_geometric.transforms import ToSparseTensor
 
+from leap.pipeline import Context, ingest
 from leap.pipeline.canonical import canonicalize
-from leap.pipeline.datasets import from_pyg, resolve
+from leap.pipeline.datasets import SourceOptions, from_pyg, resolve
+from leap.store import Store
 from leap.store.errors import InvalidInputError
 
 
@@ -121,7 +127,7 @@ class Trap:
 
 def test_code_inside_a_file_is_never_run(tmp_path):
     torch.save((Trap(tmp_path / "ran"), None), tmp_path / "data.pt")
-    with pytest.raises(InvalidInputError, match="cannot be read as tensors"):
+    with pytest.raises(InvalidInputError, match=r"cannot be read as tensors .*\(it needs the code of .*mkdir\)"):
         resolve(f"{tmp_path}/data.pt").read()
     assert not (tmp_path / "ran").exists()
 
@@ -146,11 +152,172 @@ def test_several_files_in_one_folder_need_a_choice(tmp_path):
         resolve(f"{tmp_path}/")
 
 
+TARGETS = torch.tensor([[1, 3, 0, 2], [0, 0, 3, 1]])
+"""Directed edges whose transpose is not the same set of pairs."""
+
+
+def matrix(layout):
+    """The edges `TARGETS` of four nodes as PyG's adj_t: entry (i, j) is the edge from j to i."""
+    coo = torch.sparse_coo_tensor(TARGETS.flip(0), torch.ones(4), (4, 4)).coalesce()
+    return {"coo": coo, "csr": coo.to_sparse_csr(), "csc": coo.to_sparse_csc()}[layout]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+def test_edges_of_adj_t_are_those_of_edge_index(layout, tmp_path):
+    given = [Data(x=torch.ones(4, 1), edge_index=TARGETS), Data(x=torch.ones(4, 1), adj_t=matrix(layout))]
+    expected, found = (from_pyg([graph, graph], "g").read().edges for graph in given)
+    assert sorted(map(tuple, found.T)) == sorted(map(tuple, expected.T))
+    InMemoryDataset.save([given[1], given[1]], str(tmp_path / "data.pt"))
+    assert sorted(map(tuple, resolve(f"{tmp_path}/data.pt").read().edges.T)) == sorted(map(tuple, expected.T))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_what_the_transform_to_sparse_made_is_read_and_weights_are_told_of():
+    weighted = Data(x=torch.ones(4, 1), edge_index=TARGETS, edge_attr=torch.arange(4.0))
+    raw = from_pyg(ToSparseTensor(attr="edge_attr", remove_edge_index=False)(weighted), "g").read()
+    assert sorted(map(tuple, raw.edges.T)) == sorted(map(tuple, TARGETS.numpy().T))
+    assert "the values of adj_t are left out: edges have no weights." in raw.remarks
+
+
+def test_a_sparse_tensor_of_torch_sparse_is_read():
+    torch_sparse = pytest.importorskip("torch_sparse")
+    adj_t = torch_sparse.SparseTensor(row=TARGETS[1], col=TARGETS[0], sparse_sizes=(4, 4))
+    found = from_pyg(Data(x=torch.ones(4, 1), adj_t=adj_t), "g").read().edges
+    assert sorted(map(tuple, found.T)) == sorted(map(tuple, TARGETS.numpy().T))
+
+
+def test_edge_index_of_a_class_of_its_own_and_an_empty_one_of_reals_are_read():
+    index = EdgeIndex([[0, 1], [1, 2]], sparse_size=(3, 3))
+    raw = from_pyg([graph(edge_index=index), graph(edge_index=torch.empty(2, 0))], "g").read()
+    assert raw.edges.tolist() == [[0, 1], [1, 2]]
+
+
+def test_positions_are_the_features_where_there_is_no_x(tmp_path):
+    pos = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
+    result = ingest(from_pyg([graph(x=None, pos=pos)], "g"), context=Context(store=Store.open(tmp_path / "store")))
+    summary = result["dataset"].summary
+    assert (summary["feature_source"], summary["features"]) == ("pos", 2)
+    np.testing.assert_array_equal(from_pyg([graph(x=None, pos=pos)], "g").read().x, pos.numpy())
+
+
+def test_whatever_is_left_out_is_told():
+    one = graph(3, pos=torch.ones(3, 2), edge_attr=torch.ones(2, 1), edge_weight=torch.ones(2))
+    raw = from_pyg([one], "g").read()
+    assert raw.feature_source == "x"
+    assert raw.notes["left_out"] == ["edge_attr", "edge_weight", "pos"]
+    assert "node attribute 'pos' is left out, because there is 'x'; --node-attribute NAME" in raw.remarks[0]
+    assert "attributes edge_attr, edge_weight are left out" in raw.remarks[1]
+    plain = graph()
+    assert from_pyg([plain], "g").read().remarks == ()
+
+
+def test_reading_leaves_the_objects_as_they_were():
+    one = graph(3, pos=torch.ones(3, 2))
+    before = copy.deepcopy(one.__dict__["_store"].__dict__)
+    from_pyg([one], "g")
+    assert one.__dict__["_store"].__dict__.keys() == before.keys()
+
+
+def test_chosen_attributes_stand_side_by_side_and_chosen_labels_replace_y(tmp_path):
+    one = graph(3, (0,), pos=torch.full((3, 1), 7.0), group=torch.tensor([2]))
+    raw = from_pyg([one], "g", node_attributes=("x", "pos"), graph_label="group").read()
+    np.testing.assert_array_equal(raw.x, torch.cat([one.x, one.pos], dim=1).numpy())
+    assert raw.y.tolist() == [2]
+    torch.save([one], tmp_path / "data.pt")
+    options = SourceOptions(node_attributes=("pos",))
+    saved = resolve(f"{tmp_path}/data.pt", options=options)
+    np.testing.assert_array_equal(saved.read().x, one.pos.numpy())
+    assert saved.fingerprint() != resolve(f"{tmp_path}/data.pt").fingerprint()
+    with pytest.raises(InvalidInputError, match=r"no attribute 'poss'\. Did you mean 'pos'"):
+        from_pyg([one], "g", node_attributes="poss")
+    with pytest.raises(InvalidInputError, match="'group' has an entry per graph, not per node"):
+        from_pyg([one], "g", node_label="group")
+
+
+def test_one_test_mask_for_many_training_masks_is_repeated():
+    train = torch.tensor([[True, False], [False, True], [False, False]])
+    one = graph(3, (0, 1, 0), train_mask=train, val_mask=train.flip(1), test_mask=torch.tensor([False, False, True]))
+    masks = canonicalize(from_pyg(one, "g").read()).masks
+    assert masks["test"].tolist() == [[False, False], [False, False], [True, True]]
+
+
+def test_a_loader_gives_the_graphs_of_its_batches():
+    raw = from_pyg(DataLoader([graph(2, (0,)), graph(3, (1,)), graph(4, (1,))], batch_size=2), "g").read()
+    assert raw.node_counts.tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_text_and_plain_numbers_are_labels_too(saved, tmp_path):
+    texts = [Data(edge_index=TARGETS, num_nodes=4, y=label) for label in ("a", "b")]
+    torch.save(texts, tmp_path / "data.pt")
+    source = resolve(f"{tmp_path}/data.pt") if saved else from_pyg(texts, "g")
+    assert source.read().y.tolist() == ["a", "b"]
+    assert from_pyg([graph(y=None) for _ in "ab"], "g").read().task == "none"
+
+
+def hetero():
+    data = HeteroData()
+    data["a"].x = torch.ones(2, 1)
+    data["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
+    return data
+
+
+@pytest.mark.parametrize("form", ["object", "list", "batch", "file", "dataset"])
+def test_heterogeneous_graphs_are_refused_by_name(form, tmp_path):
+    def read():
+        if form == "file":
+            torch.save([hetero()], tmp_path / "data.pt")
+        elif form == "dataset":
+            InMemoryDataset.save([hetero(), hetero()], str(tmp_path / "data.pt"))
+        else:
+            forms = {"object": hetero(), "list": [hetero()], "batch": Batch.from_data_list([hetero(), hetero()])}
+            return from_pyg(forms[form], "g")
+        return resolve(f"{tmp_path}/data.pt").read()
+
+    with pytest.raises(InvalidInputError, match="HeteroData"):
+        read()
+
+
+def masked(**masks):
+    return graph(3, (0, 1, 0), **{f"{name}_mask": torch.tensor(mask) for name, mask in masks.items()})
+
+
+HALF = [True, False, False]
+EVENTS = TemporalData(src=torch.tensor([0]), dst=torch.tensor([1]), t=torch.tensor([0]))
+NAN = float("nan")
+
 BAD = {
-    "heterogeneous": ([HeteroData()], "graph 0 is a HeteroData"),
+    "temporal": (EVENTS, "graph 0 is a TemporalData"),
+    "adj_t of another size": (
+        [graph(edge_index=None, adj_t=torch.eye(5).to_sparse())],
+        r"must have shape \(3, 3\). Got \(5, 5\)",
+    ),
+    "adj_t that is dense": ([graph(edge_index=None, adj_t=torch.eye(3))], r"is a Tensor \(torch.strided\)"),
+    "adj_t that contradicts": ([graph(adj_t=torch.eye(3).to_sparse())], "edge_index and adj_t with different edges"),
+    "no edges in any form": ([graph(edge_index=None)], "no graph has edge_index or adj_t"),
+    "mesh": ([graph(edge_index=None, face=torch.tensor([[0], [1], [2]]))], "FaceToEdge"),
+    "edges as rows": ([graph(edge_index=torch.tensor([[0, 1], [1, 2], [2, 0]]))], r"must be .* \(2, edges\)"),
+    "edges of reals": ([graph(edge_index=torch.tensor([[0.0], [1.0]]))], "Got float32"),
+    "training mask alone": ([masked(train=HALF)], "have train_mask but no val_mask and test_mask. Add"),
+    "no validation mask": ([masked(train=HALF, test=HALF)], "but no val_mask. Add val_mask"),
+    "masks of node numbers": ([masked(train=[0, 1, 2], val=HALF, test=HALF)], "'train_mask' holds 2"),
+    "several labels, reals": ([graph(y=((1.0, 0.0),)), graph(y=((NAN, 1.0),))], "multi-label"),
+    "several labels, whole": ([graph(y=((1, 0),)), graph(y=((0, 1),))], "multi-label"),
+    "several labels, flat": ([graph(y=(1, 0)), graph(y=(0, 1))], "multi-label"),
+    "several classes": ([graph(y=((3, 0),))], r"2 whole numbers per graph, such as \[3, 0\]"),
+    "several labels per node": ([graph(y=((1, 0), (0, 1), (1, 1)))], "several values per node"),
+    "as many targets as nodes": ([graph(y=((1.0, 0.0, 1.0),))], "3 values per graph that are all 0 or 1"),
+    "labels of two kinds": ([graph(y=(1,)), graph(y=(0.5,))], "of graph 0 is int64, of graph 1 float32"),
+    "label that is missing": ([graph(y=(1.0,)), graph(y=(NAN,))], "'y' of graph 1 is nan in column 0"),
+    "node label that is missing": ([graph(y=(1.0, NAN, 0.0))], "of node 1 is nan"),
+    "x of two kinds": ([graph(), graph(x=torch.ones(3, 2, dtype=torch.long))], "of graph 0 is float32, of graph 1 int"),
+    "x that is sparse": ([graph(x=torch.eye(3).to_sparse())], "sparse tensor: give x.to_dense"),
+    "pos of some graphs": ([graph(x=None, pos=torch.ones(3, 2)), graph(x=None, num_nodes=3)], "graph 1 has no 'pos'"),
+    "negative id": ([graph(edge_index=torch.tensor([[0], [-1]]))], "edge_index names node -1"),
     "id too large": ([graph(edge_index=torch.tensor([[0], [5]]))], "3 nodes, but edge_index names node 5"),
     "missing x": ([graph(), graph(x=None, num_nodes=3)], "graph 1 has no 'x'"),
-    "x of another width": ([graph(), graph(x=torch.ones(3, 5))], r"must have shape \(3, 2\). Got \(3, 5\)"),
+    "x of another width": ([graph(), graph(x=torch.ones(3, 5))], r"must have shape \(3, 2\).* Got \(3, 5\)"),
     "y of another length": ([graph(3, (0,)), graph(3, (0, 1))], "fits neither graphs nor nodes"),
     "nothing": ([], "no graphs"),
     "number": (3, "Got int"),
@@ -162,6 +329,13 @@ def test_bad_graphs_are_refused(case):
     graphs, message = BAD[case]
     with pytest.raises(InvalidInputError, match=message):
         from_pyg(graphs, "g")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_matrix_with_wrong_pointers_is_refused_not_followed():
+    wrong = torch.sparse_csr_tensor(torch.tensor([0, 1, 2, 10**15]), torch.tensor([1, 0]), torch.ones(2), (3, 3))
+    with pytest.raises(InvalidInputError, match="do not fit its 3 nodes and 2 entries"):
+        from_pyg([graph(edge_index=None, adj_t=wrong)], "g")
 
 
 def test_names_are_checked_and_fingerprints_are_json():
