@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Verdict = Literal["better", "worse", "no difference shown"]
@@ -43,24 +43,56 @@ class PairedTest:
     difference : mean of first - second.
     statistic : corrected t; ±inf if every difference is the same and not zero.
     p : two-sided.
-    pairs : folds and seeds that both have.
+    pairs : repetitions that both have, one less than which are the degrees of freedom.
+    over : what was repeated: "folds", or "seeds" on a single split, which say nothing about other data.
     """
 
     difference: float
     statistic: float
     p: float
     pairs: int
+    over: Literal["folds", "seeds"] = "folds"
+
+
+def paired_test(by_fold: Sequence[Sequence[float]], test_to_train: float) -> PairedTest | None:
+    """Compare two methods by their differences in each fold, with one or several seeds.
+
+    Seeds on the same fold share training and test data: they are averaged first, so that more of them make a fold's
+    difference steadier but never add degrees of freedom. Folds of several split seeds are all repetitions, as in
+    the corrected test for repeated cross-validation (Bouckaert and Frank, 2004). With a single fold the seeds are
+    what is repeated; the ordinary t-test then speaks of other seeds on these very data.
+
+    Parameters
+    ----------
+    by_fold : differences of the metric, first - second: for each fold one for each seed.
+    test_to_train : n_test / n_train of a fold.
+
+    Returns
+    -------
+    None with fewer than two repetitions.
+
+    Examples
+    --------
+    >>> once = paired_test([[1.0], [2.0], [4.0]], 1 / 3)
+    >>> thrice = paired_test([[1.0] * 3, [2.0] * 3, [4.0] * 3], 1 / 3)
+    >>> once == thrice, once.pairs
+    (True, 3)
+    """
+    if len(by_fold) == 1:
+        test = corrected_resampled_t_test(by_fold[0], 0.0)
+        return None if test is None else replace(test, over="seeds")
+    return corrected_resampled_t_test([mean_and_spread(of_seeds)[0] for of_seeds in by_fold], test_to_train)
 
 
 def corrected_resampled_t_test(differences: Sequence[float], test_to_train: float) -> PairedTest | None:
-    """Compare two methods by their differences over folds and seeds (Nadeau and Bengio, 2003).
+    """Compare two methods by their differences over folds (Nadeau and Bengio, 2003).
 
     Folds share training data, so their differences are not independent; the variance of the mean is therefore
     taken as s² (1/n + n_test/n_train) instead of s²/n, with n - 1 degrees of freedom.
 
     Parameters
     ----------
-    differences : of the metric, one for each fold of each seed.
+    differences : of the metric, one for each fold; see `paired_test` for several seeds.
     test_to_train : n_test / n_train of a fold.
 
     Returns

@@ -152,7 +152,7 @@ def _shown(results: Results, facts: dict[str, Any]) -> list[str]:
     worse = sum(one.verdict == "worse" for one in made)
     facts["comparisons"] = {"all": len(made), "better": better, "worse": worse}
     rest = len(made) - better - worse
-    few = " That is no proof of equality: few folds show only large differences, more seeds show smaller ones."
+    few = " That is no proof of equality: few folds show only large differences, more seeds or splits smaller ones."
     caution = few if rest else ""
     return [
         f"Tested on the same folds and corrected for {len(made)} comparisons, LEAP is better than a baseline in "

@@ -13,7 +13,7 @@ from leap.pipeline.reports.names import ACCURACY, AUROC, dataset_label, metric_o
 from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.section import Results
 from leap.pipeline.reports.sections.ablations import dimension, ect, hops
-from leap.pipeline.reports.sections.comparisons import compare
+from leap.pipeline.reports.sections.comparisons import compare, comparisons
 from leap.pipeline.reports.sections.cost import epoch_ratios
 from leap.pipeline.reports.sections.curves import extended
 from leap.pipeline.reports.sections.main import main, main_cells
@@ -120,6 +120,45 @@ def test_comparisons_are_paired_by_fold_and_seed_and_corrected(made):
         [2 * smaller, max(2 * smaller, larger)]
     )
     assert against_rwpe.verdict == "no difference shown"
+
+
+def test_seeds_on_the_same_folds_add_no_degrees_of_freedom(made):
+    ours, theirs = [0.80, 0.83, 0.81], [0.79, 0.80, 0.81]
+    (once,) = compare(Results(tuple(made(("BZR", LEAP_L, ours), ("BZR", NONE, theirs)))))
+    more = [("BZR", options | {"seed": seed}, values) for seed in (1, 2) for options, values in _both(ours, theirs)]
+    (thrice,) = compare(Results(tuple(made(*more))))
+    assert thrice.test.pairs == once.test.pairs == 3
+    assert thrice.test.p == pytest.approx(once.test.p, rel=1e-9)
+    split = [("BZR", options | {"split_seed": 7}, values) for options, values in _both(ours, theirs)]
+    (repeated,) = compare(Results(tuple(made(*split))))
+    assert repeated.test.pairs == 6
+
+
+def _both(ours, theirs):
+    return (LEAP_L, ours), (NONE, theirs)
+
+
+def test_split_seeds_mean_nothing_where_the_dataset_has_masks(made):
+    entries = [
+        ("romanesque", options | {"split_seed": split}, values)
+        for split in (42, 7)
+        for options, values in _both([0.80, 0.83, 0.81], [0.79, 0.80, 0.81])
+    ]
+    (one,) = compare(Results(tuple(made(*entries))))
+    assert one.test.pairs == 3
+
+
+def test_a_single_split_compares_seeds_and_says_so(made):
+    entries = [
+        ("romanesque", options | {"seed": seed, "folds": 5}, [value + 0.001 * seed * seed])
+        for seed in (1, 2, 3)
+        for options, value in ((LEAP_L, 0.8), (NONE, 0.7 - 0.01 * seed))
+    ]
+    results = Results(tuple(made(*entries)))
+    (one,) = compare(results)
+    assert (one.test.pairs, one.test.over) == (3, "seeds")
+    caption = comparisons(results).tables[0].caption
+    assert "there is one split, and the ordinary t-test compares seeds" in caption
 
 
 def test_ranks_share_ties_and_use_complete_blocks_only(made):
