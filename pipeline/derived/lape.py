@@ -22,7 +22,7 @@ class LapeRecipe(Recipe):
     """
 
     kind: ClassVar[str] = "lape"
-    algorithm: ClassVar[int] = 1
+    algorithm: ClassVar[int] = 2
     viewable: ClassVar[bool] = True
 
     dim: int = Field(default=10, ge=1, le=1024)

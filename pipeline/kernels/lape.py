@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from leap.models.readonly import read_only
 from leap.pipeline.kernels.lape_canonical import canonical_bases, merge_components
 from leap.pipeline.kernels.lape_dense import dense_spectra, residual_norms
-from leap.pipeline.kernels.lape_sparse import Spectrum, lowest_spectrum, smallest_sparse_size
+from leap.pipeline.kernels.lape_sparse import Spectrum, lowest_spectrum
 from leap.store.errors import InvalidInputError
 
 DENSE_LIMIT = 512  # nodes of a component up to which the whole spectrum is computed
-# Up to here a dense solution still takes seconds: the way out for components with huge eigenspaces, such as stars.
-DENSE_FALLBACK_LIMIT = 2048
 STACK_BYTES = 16 * 2**20
 SUSPICIOUS_RESIDUAL = 1e-9
 
@@ -77,9 +75,9 @@ def lape(
     Raises
     ------
     InvalidInputError
-        For an impossible `dim` or `drop`.
+        For an impossible `dim` or `drop`, or arrays that are not such an adjacency.
     WorkFailedError
-        If the eigenvectors of a large component do not converge.
+        If the eigenvectors of a large component do not converge or cannot be told apart.
     """
     if dim < 1:
         raise InvalidInputError(f"LaPE needs at least one dimension, got {dim}.")
@@ -90,6 +88,7 @@ def lape(
 
     indptr, node_ptr = read_only(indptr, np.int64), read_only(node_ptr, np.int64)
     indices = read_only(indices, np.int32 if len(indptr) <= 2**31 else np.int64)
+    _check_adjacency(indptr, indices, node_ptr)
     with threadpool_limits(limits=1, user_api="blas"):
         return _lape(indptr, indices, node_ptr, dim, drop == "components", dense_limit)
 
@@ -125,22 +124,16 @@ def _lape(
             pivots,
         )
 
-    def solve_densely(which: NDArray[np.int64]) -> None:
-        first = parts.members[parts.member_ptr[which][:, None] + np.arange(sizes[which[0]])]
-        keep(which, dense_spectra(indptr, indices, first, parts.rank))
-        methods["dense"] += len(which)
-
-    sparse_from = max(dense_limit + 1, smallest_sparse_size(dim))
-    for size in np.unique(sizes[(sizes > 1) & (sizes < sparse_from)]):
+    for size in np.unique(sizes[(sizes > 1) & (sizes <= dense_limit)]):
         which = np.flatnonzero(sizes == size)
         stack = max(1, STACK_BYTES // (8 * int(size) ** 2))
         for begin in range(0, len(which), stack):
-            solve_densely(which[begin : begin + stack])
-    for c in np.flatnonzero(sizes >= sparse_from):
+            some = which[begin : begin + stack]
+            members = parts.members[parts.member_ptr[some][:, None] + np.arange(size)]
+            keep(some, dense_spectra(indptr, indices, members, parts.rank))
+            methods["dense"] += len(some)
+    for c in np.flatnonzero(sizes > max(dense_limit, 1)):
         spectrum = _solve_sparsely(indptr, indices, parts, int(c), dim)
-        if spectrum.warnings and sizes[c] <= DENSE_FALLBACK_LIMIT:
-            solve_densely(np.array([c]))
-            continue
         methods[spectrum.method] += 1
         warnings += spectrum.warnings
         keep(np.array([c]), (spectrum.values[None], spectrum.vectors[None]))
@@ -175,6 +168,35 @@ def _lape(
 
 def _pointer(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _check_adjacency(indptr: NDArray[np.int64], indices: NDArray[Any], node_ptr: NDArray[np.int64]) -> None:
+    """Settle once what the kernels rely on: pointers that ascend, ids in range, edges inside a graph, symmetry."""
+    n = len(indptr) - 1
+    for name, pointer, last in (("indptr", indptr, len(indices)), ("node_ptr", node_ptr, n)):
+        if (
+            pointer.ndim != 1
+            or not len(pointer)
+            or pointer[0] != 0
+            or pointer[-1] != last
+            or np.any(np.diff(pointer) < 0)
+        ):
+            raise InvalidInputError(f"{name} must ascend from 0 to {last}. Got {pointer.tolist()[:5]}….")
+    if len(indices) and (indices.min() < 0 or indices.max() >= n):
+        met = indices.min() if indices.min() < 0 else indices.max()
+        raise InvalidInputError(f"the adjacency of {n} nodes names node {met}.")
+    from scipy.sparse import csr_array
+
+    transposed = csr_array((np.ones(len(indices), np.int8), indices, indptr), shape=(n, n)).tocsc()
+    if not (np.array_equal(transposed.indptr, indptr) and np.array_equal(transposed.indices, indices)):
+        raise InvalidInputError("the adjacency must be symmetric, with ascending rows; build_csr makes it so.")
+    owner = np.repeat(np.arange(len(node_ptr) - 1), np.diff(node_ptr))
+    rows = np.repeat(owner, np.diff(indptr))
+    if np.any(rows != owner[indices]):
+        at = int(np.argmax(rows != owner[indices]))
+        raise InvalidInputError(
+            f"an edge joins graph {rows[at]} and graph {owner[indices[at]]}: edges stay in a graph."
+        )
 
 
 def _components(indptr: NDArray[np.int64], indices: NDArray[Any]) -> _Components:

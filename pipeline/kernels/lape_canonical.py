@@ -51,7 +51,7 @@ def canonical_basis(
     residual = np.empty(n)
     done = 0
     begin = 0
-    while done < keep:
+    while done < keep and begin < len(values):
         end = 1 if begin == 0 else cluster_end(values, begin)
         size = end - begin
         chosen = np.zeros((size, min(size, keep - done)))  # coefficients of the new vectors in the old ones
@@ -64,7 +64,8 @@ def canonical_basis(
             for v in range(n):
                 longest = max(longest, residual[v])
             pivot = 0
-            while residual[pivot] < longest * (1.0 - PIVOT_SLACK) ** 2:
+            # The last node ends the search even where rounding or NaN left no residual to be found.
+            while pivot < n - 1 and residual[pivot] < longest * (1.0 - PIVOT_SLACK) ** 2:
                 pivot += 1
             for j in range(size):
                 chosen[j, k] = vectors[pivot, begin + j]
@@ -192,6 +193,8 @@ def merge_components(
                         and (best < 0 or pivots[k] < pivots[best])
                     ):
                         best = k
+                if best < 0:  # lengths that are no numbers
+                    break
                 c = column_component[best]
                 next_column[c] += 1
                 if done >= 0:

@@ -26,13 +26,20 @@ def dense_spectra(
     (b, n) eigenvalues, ascending, the first exactly 0; (b, n, n) eigenvectors as columns, the first exactly
     D^1/2 1 normalized. Each component is solved by a call of its own: no result depends on the others.
     """
-    laplacians = np.zeros((*members.shape, members.shape[1]))
-    _fill_laplacians(indptr, indices, members, rank, laplacians)
-    values, vectors = np.linalg.eigh(laplacians)
+    values, vectors = np.linalg.eigh(dense_laplacians(indptr, indices, members, rank))
     roots = np.sqrt((indptr[members + 1] - indptr[members]).astype(np.float64))
     values[:, 0] = 0.0
     vectors[:, :, 0] = roots / np.sqrt(np.sum(roots * roots, axis=1, keepdims=True))
     return values, vectors
+
+
+def dense_laplacians(
+    indptr: NDArray[np.int64], indices: NDArray[Any], members: NDArray[np.int64], rank: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the (b, n, n) matrices that `dense_spectra` solves."""
+    laplacians = np.zeros((*members.shape, members.shape[1]))
+    _fill_laplacians(indptr, indices, members, rank, laplacians)
+    return laplacians
 
 
 @numba.njit(cache=True, nogil=True)

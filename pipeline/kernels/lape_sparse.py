@@ -1,6 +1,6 @@
 """Lowest part of the spectrum of one large connected graph, in stages that do not depend on how much is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from leap.pipeline.kernels.krylov import TopPairs, top_eigenpairs
 from leap.pipeline.kernels.lape_canonical import cluster_end, same_eigenvalue
+from leap.pipeline.kernels.lape_dense import dense_laplacians
 from leap.pipeline.kernels.lape_factor import CHEAP_FILL, LARGEST_FILL, GroundedLaplacian
 from leap.store.errors import WorkFailedError
 
@@ -23,7 +24,12 @@ MAX_CLUSTER = 512  # eigenpairs a stage may add to complete a cluster of equal e
 FEW_CYCLES = 20_000
 # Entries read by matrix products and orthogonalization before Lanczos gives way to a factorization: a minute or so.
 LANCZOS_WORK = 2e10
-Method = Literal["inverse", "lanczos"]
+# Up to so many nodes a dense solution takes seconds: the way out for huge eigenspaces, such as those of stars, and for
+# all pairs beyond the first few dozen.
+DENSE_FINISH_LIMIT = 2048
+SPARSE_PAIRS = 64
+ABOVE_ALL = 3.0
+Method = Literal["dense", "inverse", "lanczos"]
 
 
 @dataclass
@@ -34,7 +40,7 @@ class Spectrum:
     ----------
     values : (m,) float64 ascending. Each cluster of equal eigenvalues is whole unless a warning says otherwise.
     vectors : (n, m) float64 orthonormal eigenvectors of I - D^-1/2 A D^-1/2.
-    method : the solver that gave them.
+    method : the solver that gave the last of them.
     """
 
     values: NDArray[np.float64]
@@ -48,39 +54,78 @@ class NotConvergedError(WorkFailedError):
 
 
 def lowest_spectrum(indptr: NDArray[np.int64], indices: NDArray[Any], count: int) -> Spectrum:
-    """The trivial and at least `count` further lowest eigenpairs of a connected graph.
+    """The trivial and at least `count` further lowest eigenpairs of a connected graph; all of them if there are fewer.
 
-    Pairs are found in stages of `STAGE`, each orthogonal to the ones before and extended until its last cluster of
-    equal eigenvalues is whole: what a larger `count` returns begins with the very bits of a smaller one.
+    Pairs are found in stages, each orthogonal to the ones before and extended until its last cluster of equal
+    eigenvalues is whole. The graph alone decides how a stage is solved: with the pseudo-inverse or the walk matrix,
+    with what takes over where that does not converge, or densely together with all that is left. What a larger
+    `count` returns therefore begins with the very bits of a smaller one.
 
     Parameters
     ----------
-    indptr, indices : CSR adjacency of a connected graph of n nodes.
-    count : pairs needed; `smallest_sparse_size(count)` is the least n.
+    indptr, indices : CSR adjacency of a connected graph of n > 1 nodes.
+    count : pairs needed.
 
     Raises
     ------
     WorkFailedError
-        If neither solver converges.
+        If no solver converges, or fewer pairs can be told apart than were asked for: an eigenvalue of a large graph
+        with too many copies.
     """
-    grounded = None
-    if (budget := _fill_budget(indptr, indices)) > 0:
-        grounded = GroundedLaplacian(indptr, indices)
-        if grounded.fill <= budget:
-            return _inverse_spectrum(grounded, indptr, indices, count)
-    products = int(np.clip(LANCZOS_WORK / (len(indices) + BASIS * len(indptr)), 500, 10_000))
-    try:
-        return _lanczos_spectrum(indptr, indices, count, products)
-    except NotConvergedError:
-        grounded = grounded or GroundedLaplacian(indptr, indices)
-        if grounded.fill <= LARGEST_FILL:
-            return _inverse_spectrum(grounded, indptr, indices, count)
-        return _lanczos_spectrum(indptr, indices, count, 20 * products)
+    n = len(indptr) - 1
+    roots = np.sqrt(np.diff(indptr).astype(np.float64))
+    found = _Found(np.zeros(1), (roots / np.linalg.norm(roots))[:, None], 1)
+    operators = _operators(indptr, indices)
+    operator = next(operators)
+    while found.done - 1 < min(count, n - 1):
+        if found.done + STAGE + SPARE > n or (n <= DENSE_FINISH_LIMIT and found.done > SPARSE_PAIRS):
+            return _finish_densely(found, indptr, indices)
+        try:
+            found = _next_stage(operator, found, indptr, indices)
+        except NotConvergedError:
+            following = next(operators, None)
+            if following is None:
+                raise
+            operator = following
+        except _TooManyCopiesError as error:
+            if n <= DENSE_FINISH_LIMIT:
+                return _finish_densely(found, indptr, indices)
+            return _incomplete(error, operator.method, n, count)
+    return Spectrum(found.values[: found.done], np.ascontiguousarray(found.vectors[:, : found.done]), operator.method)
 
 
-def smallest_sparse_size(count: int) -> int:
-    """Nodes that a graph needs for stages to fit into its spectrum; smaller ones are solved densely."""
-    return 2 * (count + STAGE) + SPARE
+@dataclass(frozen=True)
+class _Found:
+    """Pairs so far: `done` of the ascending values are complete, nothing else is left at or below the last of them."""
+
+    values: NDArray[np.float64]
+    vectors: Matrix
+    done: int
+
+
+@dataclass
+class _Operator:
+    """A matrix with the eigenvectors of L whose top pairs are the lowest of L.
+
+    Attributes
+    ----------
+    to_operator : maps an eigenvalue of L to one of the operator.
+    norm : size of the operator's largest eigenvalue; None until the first stage has found it.
+    """
+
+    apply: Callable[[Matrix], Matrix]
+    to_operator: Callable[[float], float]
+    method: Method
+    max_products: int
+    norm: float | None
+
+
+class _TooManyCopiesError(Exception):
+    """The last cluster of a stage does not come to an end; `found` is all of it that turned up."""
+
+    def __init__(self, found: _Found) -> None:
+        super().__init__()
+        self.found = found
 
 
 def _fill_budget(indptr: NDArray[np.int64], indices: NDArray[Any]) -> int:
@@ -105,17 +150,28 @@ def _fill_budget(indptr: NDArray[np.int64], indices: NDArray[Any]) -> int:
     return CHEAP_FILL if len(indices) // 2 - n + 1 <= FEW_CYCLES else 0
 
 
-def _inverse_spectrum(
-    grounded: GroundedLaplacian, indptr: NDArray[np.int64], indices: NDArray[Any], count: int
-) -> Spectrum:
+def _operators(indptr: NDArray[np.int64], indices: NDArray[Any]) -> Iterator[_Operator]:
+    """Operators in the order in which they are tried; the next one takes over where one does not converge."""
+    grounded = None
+    if (budget := _fill_budget(indptr, indices)) > 0:
+        grounded = GroundedLaplacian(indptr, indices)
+        if grounded.fill <= budget:
+            yield _inverse(grounded)
+            return
+    products = int(np.clip(LANCZOS_WORK / (len(indices) + BASIS * len(indptr)), 500, 10_000))
+    yield _walk(indptr, indices, products)
+    grounded = grounded or GroundedLaplacian(indptr, indices)
+    yield _inverse(grounded) if grounded.fill <= LARGEST_FILL else _walk(indptr, indices, 20 * products)
+
+
+def _inverse(grounded: GroundedLaplacian) -> _Operator:
     def to_operator(eigenvalue: float) -> float:
         return 1.0 / eigenvalue
 
-    apply = grounded.pseudo_inverse()
-    return _stages(apply, to_operator, indptr, indices, count, "inverse", max_products=20_000)
+    return _Operator(grounded.pseudo_inverse(), to_operator, "inverse", 20_000, None)
 
 
-def _lanczos_spectrum(indptr: NDArray[np.int64], indices: NDArray[Any], count: int, max_products: int) -> Spectrum:
+def _walk(indptr: NDArray[np.int64], indices: NDArray[Any], max_products: int) -> _Operator:
     from scipy.sparse import csr_array
 
     n = len(indptr) - 1
@@ -131,62 +187,69 @@ def _lanczos_spectrum(indptr: NDArray[np.int64], indices: NDArray[Any], count: i
     def to_operator(eigenvalue: float) -> float:
         return 1.0 - eigenvalue
 
-    return _stages(apply, to_operator, indptr, indices, count, "lanczos", max_products=max_products)
+    return _Operator(apply, to_operator, "lanczos", max_products, 1.0)
 
 
-def _stages(
-    apply: Callable[[Matrix], Matrix],
-    to_operator: Callable[[float], float],
-    indptr: NDArray[np.int64],
-    indices: NDArray[Any],
-    count: int,
-    method: Method,
-    max_products: int,
-) -> Spectrum:
-    """Run stages until `count` pairs are there; `to_operator` maps an eigenvalue of L to one of `apply`."""
+def _next_stage(operator: _Operator, found: _Found, indptr: NDArray[np.int64], indices: NDArray[Any]) -> _Found:
+    """Add at least `STAGE` pairs and complete the last cluster of equal eigenvalues."""
     n = len(indptr) - 1
-    roots = np.sqrt(np.diff(indptr).astype(np.float64))
-    vectors = (roots / np.linalg.norm(roots))[:, None]  # the trivial one first
-    values = np.zeros(1)
-    norm = None if method == "inverse" else 1.0
-    warnings: list[str] = []
-    done = 1  # values known to be complete: nothing but these is left at or below the last of them
-    while done - 1 < count and done + STAGE + SPARE <= n:
-        if len(values) < done + STAGE:
-            stage = top_eigenpairs(apply, vectors, STAGE, norm=norm, basis=BASIS, max_products=max_products)
-            _require_convergence(stage, n, method)
-            norm = norm or float(stage.values[0])
-            values, vectors = _append(values, vectors, stage.vectors, indptr, indices)
-        room = min(done + STAGE + MAX_CLUSTER, n - SPARE)
-        copies = COPIES
-        while True:
-            # Anything left up to the end of the stage's last cluster is a copy that was missed or cut off.
-            end = cluster_end(values, min(done + STAGE, len(values)) - 1)
-            limit = to_operator(float(values[end - 1]) + same_eigenvalue(float(values[end - 1])))
-            missed = top_eigenpairs(
-                apply,
-                vectors,
-                copies,
-                norm=norm,
-                above=limit,
-                block=copies,
-                basis=max(BASIS, 6 * copies),
-                max_products=max_products,
-            )
-            _require_convergence(missed, n, method)
-            if len(missed.values) == 0:
-                break
-            if len(values) + len(missed.values) > room:
-                warnings.append(
-                    f"the eigenvalue {values[end - 1]:.6g} of a component of {n} nodes has too many copies (more than "
-                    f"{len(values)} found so far); its basis is taken from these, so it depends on the solver"
-                )
-                return Spectrum(values[:end], np.ascontiguousarray(vectors[:, :end]), method, warnings)
-            values, vectors = _append(values, vectors, missed.vectors, indptr, indices)
-            if len(missed.values) >= copies:
-                copies = min(2 * copies, MAX_COPIES)
-        done = end
-    return Spectrum(values[:done], np.ascontiguousarray(vectors[:, :done]), method, warnings)
+    values, vectors, done = found.values, found.vectors, found.done
+    if len(values) < done + STAGE:
+        stage = top_eigenpairs(
+            operator.apply, vectors, STAGE, norm=operator.norm, basis=BASIS, max_products=operator.max_products
+        )
+        _require_convergence(stage, n, operator.method)
+        operator.norm = operator.norm or float(stage.values[0])
+        values, vectors = _append(values, vectors, stage.vectors, indptr, indices)
+    room = min(done + STAGE + MAX_CLUSTER, n - SPARE)
+    copies = COPIES
+    while True:
+        # Anything left up to the end of the stage's last cluster is a copy that was missed or cut off.
+        end = cluster_end(values, min(done + STAGE, len(values)) - 1)
+        missed = top_eigenpairs(
+            operator.apply,
+            vectors,
+            copies,
+            norm=operator.norm,
+            above=operator.to_operator(float(values[end - 1]) + same_eigenvalue(float(values[end - 1]))),
+            block=copies,
+            basis=max(BASIS, 6 * copies),
+            max_products=operator.max_products,
+        )
+        _require_convergence(missed, n, operator.method)
+        if len(missed.values) == 0:
+            return _Found(values, vectors, end)
+        if len(values) + len(missed.values) > room:
+            raise _TooManyCopiesError(_Found(values, vectors, end))
+        values, vectors = _append(values, vectors, missed.vectors, indptr, indices)
+        if len(missed.values) >= copies:
+            copies = min(2 * copies, MAX_COPIES)
+
+
+def _finish_densely(found: _Found, indptr: NDArray[np.int64], indices: NDArray[Any]) -> Spectrum:
+    """Add all pairs that are left: those of L with the known ones moved above its spectrum, which ends at 2."""
+    n, done = len(indptr) - 1, found.done
+    known = found.vectors[:, :done]
+    whole = np.arange(n)
+    laplacian = dense_laplacians(indptr, indices, whole[None], whole)[0]
+    _, vectors = np.linalg.eigh(laplacian + (known * (ABOVE_ALL - found.values[:done])) @ known.T)
+    values, vectors = _append(found.values[:done], known, vectors[:, : n - done], indptr, indices)
+    return Spectrum(values, np.ascontiguousarray(vectors), "dense")
+
+
+def _incomplete(error: _TooManyCopiesError, method: Method, n: int, count: int) -> Spectrum:
+    found = error.found
+    value = found.values[found.done - 1]
+    if found.done <= count:
+        raise WorkFailedError(
+            f"the eigenvalue {value:.6g} of a component of {n} nodes has too many copies to tell {count} eigenvectors "
+            f"apart. Ask for at most {found.done - 1} dimensions, or use another encoding for this graph, such as rwpe."
+        )
+    warning = (
+        f"the eigenvalue {value:.6g} of a component of {n} nodes has too many copies (more than {len(found.values)} "
+        "found so far); its basis is taken from these, so it depends on the solver"
+    )
+    return Spectrum(found.values[: found.done], np.ascontiguousarray(found.vectors[:, : found.done]), method, [warning])
 
 
 def _append(

@@ -12,18 +12,18 @@ from leap.models.ect import dect_forward, ect_forward
 from leap.pipeline.kernels.csr import Csr, build_csr
 from leap.pipeline.kernels.khop import KhopArrays, count_khop, khop_arrays
 from leap.pipeline.kernels.lape import lape
-from leap.pipeline.kernels.lape_sparse import smallest_sparse_size
+from leap.pipeline.kernels.lape_sparse import SPARE, STAGE
 from leap.pipeline.kernels.rwpe import rwpe
 from leap.pipeline.kernels.stats import mean_and_scale
 
-LAPE_COLUMNS = 2
+COLUMNS = 2
 FEATURES = 3
 
 
 def warm_up() -> None:
     """Compile all kernels, or load them where that was done before (a few seconds)."""
-    # A cycle long enough for the sparse eigensolver, a triangle for the dense one, and an isolated node.
-    length = smallest_sparse_size(LAPE_COLUMNS)
+    # A cycle with room for one stage of the sparse eigensolver, a triangle for the dense one, and an isolated node.
+    length = SPARE + 2 * STAGE
     edges = np.concatenate([_cycle(0, length), _cycle(length, 3)], axis=1)
     node_ptr = np.array([0, length, length + 3, length + 4], dtype=np.int64)
     csr = build_csr(edges, int(node_ptr[-1]))
@@ -31,8 +31,8 @@ def warm_up() -> None:
     hoods = _extract(csr)
     _transform(x, hoods)
     _train(x, hoods)
-    rwpe(csr.indptr, csr.indices, LAPE_COLUMNS)
-    lape(csr.indptr, csr.indices, node_ptr, LAPE_COLUMNS, dense_limit=3)
+    rwpe(csr.indptr, csr.indices, COLUMNS)
+    lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
 
 
 def _cycle(first: int, length: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from leap.pipeline.kernels.csr import build_csr
 from leap.pipeline.kernels.lape import lape
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, WorkFailedError
 from tests.strategies import simple_graphs
 
 
@@ -208,6 +208,110 @@ def test_a_column_does_not_depend_on_the_dimension_asked_for(name, drop):
             assert np.array_equal(part.eigenvalues, whole.eigenvalues[:, :dim])
 
 
+def hubs(number, leaves):
+    """Hubs that all know each other, with leaves of their own: eigenvalue 1 has number · (leaves - 1) copies."""
+    graph = nx.complete_graph(number)
+    graph.add_edges_from((hub, number + hub * leaves + leaf) for hub in range(number) for leaf in range(leaves))
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "dims"),
+    [
+        (lambda: nx.connected_watts_strogatz_graph(513, 6, 0.3, seed=1), (500, 180, 64, 5)),
+        (lambda: hubs(20, 40), (100, 30, 5)),
+        (lambda: nx.star_graph(599), (600, 40, 1)),
+    ],
+    ids=["just beyond dense", "many copies further up", "star"],
+)
+def test_a_column_does_not_depend_on_the_dimension_where_that_once_chose_the_solver(graph, dims):
+    given = arrays([graph()])
+    whole = lape(*given, dims[0])
+    assert whole.status["components"]["dense"] == 1
+    for dim in dims[1:]:
+        part = lape(*given, dim)
+        assert part.vectors.tobytes() == np.ascontiguousarray(whole.vectors[:, :dim]).tobytes()
+        assert part.eigenvalues.tobytes() == np.ascontiguousarray(whole.eigenvalues[:, :dim]).tobytes()
+    values = np.linalg.eigvalsh(laplacian(graph()))[1 : dims[0] + 1]
+    np.testing.assert_allclose(whole.eigenvalues[0, : len(values)], values, atol=1e-12)
+
+
+SHAPES = {
+    "tree": lambda n, seed: nx.random_labeled_tree(n, seed=seed),
+    "ring": lambda n, seed: nx.connected_watts_strogatz_graph(n, 4, 0.1 * (seed % 4), seed=seed),
+    "random": lambda n, seed: nx.gnp_random_graph(n, 8 / n, seed=seed),
+    "hubs": lambda n, seed: hubs(2 + seed % 5, n // (2 + seed % 5)),
+    "bipartite": lambda n, seed: nx.complete_bipartite_graph(3 + seed % 40, n),
+    "parts": lambda n, seed: nx.disjoint_union(nx.cycle_graph(n), nx.random_labeled_tree(n, seed=seed)),
+}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(sorted(SHAPES)),
+    st.integers(150, 400),
+    st.integers(0, 99),
+    st.sampled_from(["components", "one"]),
+    st.lists(st.integers(1, 220), min_size=2, max_size=3, unique=True),
+)
+def test_a_column_depends_on_the_dimension_for_no_shape(shape, size, seed, drop, dims):
+    given = arrays([SHAPES[shape](size, seed)])
+    large, *smaller = sorted(dims, reverse=True)
+    whole = lape(*given, large, drop, dense_limit=64)
+    assert whole.status["max_residual"] < 1e-10
+    for dim in smaller:
+        part = lape(*given, dim, drop, dense_limit=64)
+        assert part.vectors.tobytes() == np.ascontiguousarray(whole.vectors[:, :dim]).tobytes()
+        assert part.eigenvalues.tobytes() == np.ascontiguousarray(whole.eigenvalues[:, :dim]).tobytes()
+
+
+def test_an_operator_that_fails_later_leaves_the_first_columns_as_they_were(monkeypatch):
+    """Lanczos gives way in the second stage: the columns of the first stay those of Lanczos."""
+    from leap.pipeline.kernels import lape_sparse
+
+    monkeypatch.setattr(lape_sparse, "_fill_budget", lambda *_: 0)
+    graph = arrays([nx.connected_watts_strogatz_graph(600, 6, 0.3, seed=1)])
+    plain = lape_sparse.top_eigenpairs
+
+    def failing(apply, fixed, count, **options):
+        if options["max_products"] < 20_000 and fixed.shape[1] > 17:  # only the inverse may try as often
+            return lape_sparse.TopPairs(np.empty(0), np.empty((600, 0)), False)
+        return plain(apply, fixed, count, **options)
+
+    first = lape(*graph, 10)
+    monkeypatch.setattr(lape_sparse, "top_eigenpairs", failing)
+    both = lape(*graph, 40)
+    assert (first.status["components"]["lanczos"], both.status["components"]["inverse"]) == (1, 1)
+    assert np.array_equal(both.vectors[:, :10], first.vectors)
+    assert both.status["max_residual"] < 1e-12
+
+
+def test_more_copies_than_can_be_told_apart_are_refused_not_read_from_beyond(monkeypatch):
+    from leap.pipeline.kernels import lape_sparse
+
+    monkeypatch.setattr(lape_sparse, "DENSE_FINISH_LIMIT", 0)
+    with pytest.raises(WorkFailedError, match=r"too many copies to tell 690 eigenvectors apart. Ask for at most"):
+        lape(*arrays([nx.star_graph(799)]), 690)
+
+
+MALFORMED = {
+    "id too large": ([0, 1, 2], [1, 7], [0, 2], "2 nodes names node 7"),
+    "negative id": ([0, 1, 2], [1, -1], [0, 2], "names node -1"),
+    "pointers beyond": ([0, 1, 9], [1, 0], [0, 2], "indptr must ascend from 0 to 2"),
+    "pointers that fall": ([0, 3, 2], [1, 0], [0, 2], "indptr must ascend"),
+    "graphs beyond": ([0, 1, 2], [1, 0], [0, 5], "node_ptr must ascend from 0 to 2"),
+    "one direction": ([0, 1, 1], [1], [0, 2], "must be symmetric"),
+    "edge between graphs": ([0, 1, 2], [1, 0], [0, 1, 2], "joins graph 0 and graph 1"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_arrays_that_are_no_adjacency_are_refused(case):
+    indptr, indices, node_ptr, message = MALFORMED[case]
+    with pytest.raises(InvalidInputError, match=message):
+        lape(np.array(indptr), np.array(indices), np.array(node_ptr), 3)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(simple_graphs(max_nodes=18), max_size=5), st.data())
 def test_graphs_do_not_depend_on_the_others_of_the_batch(cases, data):
@@ -238,9 +342,9 @@ def test_eigenspaces_too_large_for_the_sparse_solver_are_solved_densely_where_th
 
 
 def test_an_incomplete_eigenspace_is_reported(monkeypatch):
-    from leap.pipeline.kernels import lape as module
+    from leap.pipeline.kernels import lape_sparse
 
-    monkeypatch.setattr(module, "DENSE_FALLBACK_LIMIT", 0)
+    monkeypatch.setattr(lape_sparse, "DENSE_FINISH_LIMIT", 0)
     graph = arrays([nx.star_graph(699)])
     result = lape(*graph, 6)
     assert "too many copies" in result.status["warnings"][0]
