@@ -25,8 +25,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m leap.pipeline.kernels.warm_up
 	touch $@
 
+# A tree without git, such as a downloaded archive, is fine if DVC knows; git ignores .dvc/config.local.
 reproduce: setup
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/dvc repro
+	@$(BIN)/dvc config --local core.no_scm $$(test -e .git && echo false || echo true)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/dvc repro
 	@echo "Done. The report is $(CURDIR)/report/index.html"
 
 test: setup
@@ -53,4 +55,4 @@ bench: setup
 	$(BIN)/leap bench
 
 clean:
-	rm -rf .leap report .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .leap report dvc_plots .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

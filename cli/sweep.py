@@ -20,7 +20,6 @@ PART = "A part of it, or otherwise"
 WORK = "The work"
 INTERRUPTED = 130
 ALWAYS_SHOWN = ("dataset", "backbone", "encoding")
-METRIC_OF_TASK = {"graph-regression": "r2"}
 
 
 def sweep(
@@ -109,8 +108,26 @@ def sweep(
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="FILE",
+            help="Also write the keys, without results, to this JSON file; DVC's stage uses it as its output.",
+            show_default=False,
+            rich_help_panel=WORK,
+        ),
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
             metavar="DIR",
-            help="Also write keys, metrics and curves, without timings, to this folder; DVC's stage uses it.",
+            help="Also write one test score per backbone and encoding to DIR/DATASET.json, for dvc metrics.",
+            show_default=False,
+            rich_help_panel=WORK,
+        ),
+    ] = None,
+    curves: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also write the curves of these runs to DIR/DATASET.csv, for dvc plots.",
             show_default=False,
             rich_help_panel=WORK,
         ),
@@ -173,10 +190,10 @@ def sweep(
     except KeyboardInterrupt:
         errors.print("Stopped. The same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
-    if out is not None and not result.failed:
+    if not result.failed:
         from leap.pipeline.experiments.stage_output import write_stage_output
 
-        write_stage_output(result, out)
+        write_stage_output(result, out, metrics, curves)
     if settings.json:
         print_json(result.as_json())
     elif not settings.quiet:
@@ -279,11 +296,8 @@ def _cell(value: Any) -> str:
 
 
 def _score(outcome: "Outcome") -> str:
-    metrics = outcome.metrics
-    assert metrics is not None
-    by_task = METRIC_OF_TASK.get(str(metrics.get("task")), "accuracy")
-    name = "auroc" if outcome.spec.options.selection(str(metrics["dataset"])) == "auroc" else by_task
-    return show_mean(name, metrics["test"][name])
+    assert outcome.metrics is not None
+    return show_mean(outcome.metric, outcome.metrics["test"][outcome.metric])
 
 
 def _show_failures(result: "SweepResult") -> None:

@@ -1,6 +1,11 @@
-"""What a sweep leaves for DVC: keys, metrics and curves, equal for equal results, so without times and hit flags."""
+"""What a sweep leaves for DVC: keys, equal on every machine, and apart from them one score and one curve per cell.
+
+A cell is a dataset, a backbone and an encoding. The first run that the sweep has for it stands for it, with all its
+seeds; what a sweep varies beyond that is for the report.
+"""
 
 import csv
+import io
 import json
 import statistics
 from collections.abc import Iterator
@@ -11,37 +16,59 @@ from leap.pipeline.experiments.sweep import Outcome, SweepResult
 from leap.pipeline.training.run_folder import CURVES, write
 from leap.store.errors import InvalidInputError
 
-MANIFEST, METRICS, CURVE_TABLE = "manifest.json", "metrics.json", "curves.csv"
-SHOWN = ("accuracy", "auroc", "r2", "mae")
-CURVE_COLUMNS = ("run", "epoch", "train_loss", "val_loss", "val_accuracy", "val_r2")
+CURVE_COLUMNS = ("dataset", "backbone", "encoding", "epoch", "train_loss", "val_loss", "val_accuracy", "val_r2")
+MEANS = CURVE_COLUMNS[4:]
+
+Cell = tuple[str, str, str]
 
 
-def write_stage_output(result: SweepResult, folder: Path) -> None:
-    """Write manifest.json (fingerprints and keys), metrics.json (test means by run) and curves.csv.
+def write_stage_output(
+    result: SweepResult, out: Path | None = None, metrics: Path | None = None, curves: Path | None = None
+) -> None:
+    """Write what is asked for, of a sweep without failures.
+
+    Parameters
+    ----------
+    out : JSON file for fingerprints and keys. It holds no results, so that DVC may compare it by digest.
+    metrics : folder for a file DATASET.json per dataset, with the mean test score of each backbone and encoding.
+    curves : folder for a file DATASET.csv per dataset, with the mean of each epoch.
 
     Raises
     ------
     InvalidInputError
-        If the folder cannot be written.
+        If a path cannot be written.
     """
-    done = dict(zip(_names(result.outcomes), result.outcomes, strict=True))
-    keys = {(entry["kind"], entry["key"]) for outcome in done.values() for entry in _metrics(outcome)["keys"]}
-    manifest = {
+    cells = _cells(result.outcomes)
+    datasets = dict.fromkeys(dataset for dataset, _, _ in cells)
+    if out is not None:
+        _write("--out", out, json.dumps(_manifest(result.outcomes), indent=1) + "\n")
+    if metrics is not None:
+        for dataset in datasets:
+            scores: dict[str, dict[str, float | None]] = {}
+            for (_, backbone, encoding), outcomes in _of(dataset, cells):
+                scores.setdefault(backbone, {})[encoding] = _score(outcomes)
+            _write("--metrics", metrics / f"{dataset}.json", json.dumps(scores, indent=1) + "\n")
+    if curves is not None:
+        for dataset in datasets:
+            rows = [row for cell, outcomes in _of(dataset, cells) for row in _curve(cell, outcomes)]
+            _write("--curves", curves / f"{dataset}.csv", _as_csv(rows))
+
+
+def _write(option: str, path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, text)
+    except OSError as error:
+        raise InvalidInputError(f"cannot write {option} {str(path)!r}: {error.strerror}. Give another path.") from error
+
+
+def _manifest(outcomes: list[Outcome]) -> dict[str, Any]:
+    keys = {(entry["kind"], entry["key"]) for outcome in outcomes for entry in _metrics(outcome)["keys"]}
+    return {
         "stage": "train",
-        "runs": {name: _metrics(outcome)["fingerprint"] for name, outcome in done.items()},
+        "runs": dict(zip(_names(outcomes), (_metrics(outcome)["fingerprint"] for outcome in outcomes), strict=True)),
         "artifacts": [{"kind": kind, "key": key} for kind, key in sorted(keys)],
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-        tests = {name: _means(_metrics(outcome)["test"]) for name, outcome in done.items()}
-        write(folder / METRICS, json.dumps(tests, indent=1) + "\n")
-        with (folder / CURVE_TABLE).open("w", newline="") as stream:
-            table = csv.DictWriter(stream, CURVE_COLUMNS)
-            table.writeheader()
-            table.writerows(row for name, outcome in done.items() for row in _curve(name, outcome))
-    except OSError as error:
-        raise InvalidInputError(f"cannot write --out {str(folder)!r}: {error.strerror}. Give another path.") from error
 
 
 def _names(outcomes: list[Outcome]) -> Iterator[str]:
@@ -63,21 +90,49 @@ def _metrics(outcome: Outcome) -> dict[str, Any]:
     return outcome.metrics
 
 
-def _means(test: dict[str, Any]) -> dict[str, dict[str, float]]:
-    return {name: test[name] for name in SHOWN if test.get(name) and test[name]["mean"] is not None}
+def _cells(outcomes: list[Outcome]) -> dict[Cell, list[Outcome]]:
+    """Return the runs that stand for each cell, which differ in the seed alone."""
+    first: dict[Cell, dict[str, Any]] = {}
+    cells: dict[Cell, list[Outcome]] = {}
+    for outcome in outcomes:
+        options = outcome.spec.values()
+        options.pop("seed", None)
+        cell = (str(_metrics(outcome)["dataset"]), str(options["backbone"]), str(options.get("encoding", "none")))
+        if first.setdefault(cell, options) == options:
+            cells.setdefault(cell, []).append(outcome)
+    return cells
 
 
-def _curve(name: str, outcome: Outcome) -> Iterator[dict[str, Any]]:
+def _of(dataset: str, cells: dict[Cell, list[Outcome]]) -> Iterator[tuple[Cell, list[Outcome]]]:
+    return ((cell, outcomes) for cell, outcomes in cells.items() if cell[0] == dataset)
+
+
+def _score(outcomes: list[Outcome]) -> float | None:
+    means = [_metrics(outcome)["test"][outcome.metric]["mean"] for outcome in outcomes]
+    known = [mean for mean in means if mean is not None]
+    return round(statistics.fmean(known), 6) if known else None
+
+
+def _curve(cell: Cell, outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
     """Mean over the folds that reached an epoch."""
     import pyarrow.parquet as pq
 
-    assert outcome.path is not None
     by_epoch: dict[int, list[dict[str, Any]]] = {}
-    for row in pq.read_table(outcome.path / CURVES).to_pylist():
-        by_epoch.setdefault(row["epoch"], []).append(row)
+    for outcome in outcomes:
+        assert outcome.path is not None
+        for row in pq.read_table(outcome.path / CURVES).to_pylist():
+            by_epoch.setdefault(row["epoch"], []).append(row)
     for epoch, rows in sorted(by_epoch.items()):
-        means: dict[str, Any] = {"run": name, "epoch": epoch}
-        for column in CURVE_COLUMNS[2:]:
+        means: dict[str, Any] = dict(zip(CURVE_COLUMNS, (*cell, epoch), strict=False))
+        for column in MEANS:
             values = [row[column] for row in rows if row.get(column) is not None]
             means[column] = round(statistics.fmean(values), 6) if values else ""
         yield means
+
+
+def _as_csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, CURVE_COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()

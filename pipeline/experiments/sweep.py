@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 State = Literal["cached", "trained", "failed"]
 WRONG_INPUT = InvalidInputError.exit_code
+METRIC_OF_TASK = {"graph-regression": "r2"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,14 @@ class Outcome:
     path: Path | None = None
     metrics: dict[str, Any] | None = None
     error: str | None = None
+
+    @property
+    def metric(self) -> str:
+        """Name of the test score that sums a finished run up in one number."""
+        assert self.metrics is not None
+        if self.spec.options.selection(str(self.metrics["dataset"])) == "auroc":
+            return "auroc"
+        return METRIC_OF_TASK.get(str(self.metrics.get("task")), "accuracy")
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+COUNTS = ("graphs", "nodes", "edges", "features", "memberships")
+
 
 @dataclass(frozen=True)
 class ArtifactReport:
@@ -27,6 +29,11 @@ class ArtifactReport:
     partitions: int = 0
     resumed: int = 0
     summary: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The part of the summary that no rounding can change."""
+        return {name: self.summary[name] for name in COUNTS if name in self.summary}
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -69,10 +76,15 @@ class StageResult:
         }
 
     def manifest(self) -> dict[str, Any]:
-        """Return what a stage manifest holds: keys without timings or hit flags, equal for equal results."""
-        kept = ("kind", "params", "key", "bytes", "summary")
+        """Return what a stage manifest holds: keys and exact counts, equal on every machine.
+
+        Sizes of compressed floats, scales and residuals are not, so they are left out like timings and hit flags.
+        """
         return {
             "stage": self.stage,
             "dataset": self.dataset,
-            "artifacts": [{name: report.as_json()[name] for name in kept} for report in self.artifacts],
+            "artifacts": [
+                {"kind": report.kind, "params": report.params, "key": report.key, "counts": report.counts}
+                for report in self.artifacts
+            ],
         }

@@ -1,7 +1,8 @@
-"""What a sweep leaves for DVC is the same for the same results, and says what the runs found."""
+"""What a sweep leaves for DVC: keys that are the same on every machine, and apart from them what the runs found."""
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,33 +11,64 @@ from leap.pipeline.experiments.stage_output import write_stage_output
 from leap.store.errors import InvalidInputError
 
 
-def test_stage_outputs_have_keys_means_and_curves_and_no_times(context, write_sweep, write_shapes, tmp_path):
+@pytest.fixture
+def result(context, write_sweep, write_shapes, tmp_path):
     shapes = write_shapes(tmp_path / "shapes.json")
-    file = write_sweep(datasets=str(shapes), encodings=["none", "leap-f"], projections=["linear", "deepsets"])
-    first = sweep(file, context, runs=tmp_path / "runs")
-    write_stage_output(first, tmp_path / "first")
-    write_stage_output(sweep(file, context, runs=tmp_path / "runs"), tmp_path / "again")
-    names = ["none", "leap-f linear", "leap-f deepsets"]
-    for name in ("manifest.json", "metrics.json", "curves.csv"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    manifest = json.loads((tmp_path / "first" / "manifest.json").read_text())
-    assert list(manifest["runs"]) == names
-    assert {entry["key"] for entry in manifest["artifacts"]} == {
-        entry["key"] for outcome in first.outcomes for entry in outcome.metrics["keys"]
-    }
-    metrics = json.loads((tmp_path / "first" / "metrics.json").read_text())
-    folds = first.outcomes[1].metrics["folds"]
-    assert metrics["leap-f linear"]["accuracy"]["mean"] == pytest.approx(
-        sum(fold["test"]["accuracy"] for fold in folds) / len(folds)
+    file = write_sweep(
+        datasets=str(shapes), encodings=["none", "leap-f"], projections=["linear", "deepsets"], seeds=[1, 2]
     )
-    with (tmp_path / "first" / "curves.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    assert [(row["run"], row["epoch"]) for row in rows] == [(name, str(epoch)) for name in names for epoch in (0, 1)]
+    return sweep(file, context, runs=tmp_path / "runs")
+
+
+def written(result, folder):
+    write_stage_output(result, folder / "train.json", folder / "metrics", folder / "curves")
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def mean(outcome):
+    folds = outcome.metrics["folds"]
+    return sum(fold["test"]["accuracy"] for fold in folds) / len(folds)
+
+
+def test_the_manifest_holds_keys_and_no_results(result, tmp_path):
+    ours = written(result, tmp_path / "ours")
+    others = [
+        replace(outcome, metrics=outcome.metrics | {"test": {"accuracy": {"mean": 0.1, "std": 0.1}}, "seconds": 9.0})
+        for outcome in result.outcomes
+    ]
+    theirs = written(replace(result, outcomes=others), tmp_path / "theirs")
+    assert ours["metrics/shapes.json"] != theirs["metrics/shapes.json"]
+    assert ours["train.json"] == theirs["train.json"]
+    manifest = json.loads(ours["train.json"])
+    assert list(manifest["runs"])[:2] == ["none seed=1", "none seed=2"]
+    assert len(set(manifest["runs"].values())) == 6
+    assert {entry["key"] for entry in manifest["artifacts"]} == {
+        entry["key"] for outcome in result.outcomes for entry in outcome.metrics["keys"]
+    }
+
+
+def test_metrics_have_one_number_per_backbone_and_encoding(result, tmp_path):
+    scores = json.loads(written(result, tmp_path / "out")["metrics/shapes.json"])
+    first = {
+        encoding: [mean(outcome) for outcome in result.outcomes if outcome.spec.label.endswith(words)]
+        for encoding, words in (("none", "gcn"), ("leap-f", "leap-f linear"))
+    }
+    assert [len(means) for means in first.values()] == [2, 2]
+    assert scores == {"gcn": {encoding: pytest.approx(sum(means) / 2, abs=1e-6) for encoding, means in first.items()}}
+
+
+def test_curves_have_a_row_per_encoding_and_epoch(result, tmp_path):
+    text = written(result, tmp_path / "out")["curves/shapes.csv"]
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [(row["dataset"], row["backbone"], row["encoding"], row["epoch"]) for row in rows] == [
+        ("shapes", "gcn", encoding, str(epoch)) for encoding in ("none", "leap-f") for epoch in (0, 1)
+    ]
+    assert all(float(row["val_loss"]) > 0 for row in rows)
     assert "seconds" not in rows[0]
 
 
-def test_a_folder_that_cannot_be_written_is_named(context, write_sweep, write_shapes, tmp_path):
-    file = write_sweep(datasets=str(write_shapes(tmp_path / "shapes.json")), encodings=["none"])
+@pytest.mark.parametrize("option", ["out", "metrics", "curves"])
+def test_a_path_that_cannot_be_written_is_named(result, tmp_path, option):
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(InvalidInputError, match="cannot write --out"):
-        write_stage_output(sweep(file, context, runs=tmp_path / "runs"), tmp_path / "taken" / "inside")
+    with pytest.raises(InvalidInputError, match=f"cannot write --{option} .*taken"):
+        write_stage_output(result, **{option: tmp_path / "taken" / "inside"})
