@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 HOME = "/home/you/tour"  # what the folder of the session is called in the documents
 LONGEST_LINE = 110
+TIMEOUT = 3600  # seconds, so that a command that hangs ends some time
 
 _BLOCK = re.compile(r"(?P<note><!-- not run:[^\n]*-->\n)?^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 _VARIES = (
@@ -134,7 +135,12 @@ def _run_console(block: Block, folder: Path, found: list[Difference]) -> str:
     lines: list[str] = []
     for command, written in commands(block.body):
         done = subprocess.run(
-            ["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=300
+            ["sh", "-c", command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=TIMEOUT,
         )
         printed = _tidy(done.stdout, folder)
         if not same(written, printed):

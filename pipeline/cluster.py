@@ -11,6 +11,7 @@ from leap.store.errors import InvalidInputError, WorkFailedError
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
 CONNECT_SECONDS = 10.0
+WORKERS_SECONDS = 10.0  # for the first worker to join a scheduler that answers
 # Dask tells its workers to give memory back at once. A training step would then spend half its time on having the same
 # pages mapped again.
 _KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
@@ -158,7 +159,7 @@ def _connected(address: str) -> Iterator[DaskRunner]:
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
             raise InvalidInputError(
                 f"the Dask scheduler at {address!r} has no workers. Start some with 'dask worker {address}'."

@@ -1,11 +1,22 @@
 """Fixtures for tests of every layer: stores in temporary folders, small datasets, pictures of a folder's bytes."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure, neither for Hypothesis nor for Dask, also in processes that tests start.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+os.environ |= {
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "120s",  # also what closing a cluster may wait for a dead worker
+    "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1800s",
+    "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1800s",
+}
 
 
 @pytest.fixture
@@ -51,7 +62,6 @@ def tu_folder(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def flip_a_bit() -> Callable[[Path], None]:
     """Return a function that flips one bit in the middle of a file and leaves its size and time as they were."""
-    import os
 
     def flip(path: Path) -> None:
         info, data = path.stat(), bytearray(path.read_bytes())

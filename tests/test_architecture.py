@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -38,6 +39,17 @@ def test_imports_point_one_way(path):
     assert ours <= set(allowed), f"{path.relative_to(ROOT)} imports leap.{sorted(ours - set(allowed))}"
     top_level_names = {name.split(".")[0] for name in imported_names(path)}
     assert not top_level_names & set(LAYERS), "import our packages as leap.…, the only name they are installed under"
+
+
+def test_no_test_looks_at_the_clock():
+    """How fast a machine is decides nothing; what must wait for something does so with `tests.processes`."""
+    tests = ROOT / "tests"
+    looking = {
+        path for path in tests.rglob("*.py") if {"time", "datetime"} & {n.split(".")[0] for n in imported_names(path)}
+    }
+    assert looking == {tests / "processes.py"}
+    impatient = re.compile(r"timeout=\d|\.(wait|join|get)\(\d")
+    assert [path.name for path in sorted(tests.rglob("*.py")) if impatient.search(path.read_text())] == []
 
 
 def test_every_package_folder_is_installed():

@@ -64,7 +64,8 @@ def test_a_scheduler_that_does_not_answer_is_an_error_that_names_it(address, mon
 def test_a_scheduler_without_workers_is_an_error_rather_than_a_wait(monkeypatch):
     from distributed import LocalCluster
 
-    monkeypatch.setattr("leap.pipeline.cluster.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("leap.pipeline.cluster.CONNECT_SECONDS", 120.0)
+    monkeypatch.setattr("leap.pipeline.cluster.WORKERS_SECONDS", 0.1)
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address="localhost:0") as cluster,
         pytest.raises(InvalidInputError, match="no workers"),

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pytest
 from leap.pipeline import Context, IngestOptions, Workforce, extract, ingest
 from leap.store import Store
 from leap.store.artifact import folder_of
-from tests.processes import PATIENCE_SECONDS, wait_until
+from tests.processes import PATIENCE_SECONDS, Gate, wait_until
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,18 @@ def reference(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def long_reference(tmp_path_factory):
-    """A run of some hundred and fifty partitions that takes several seconds."""
+    """A run of some hundred and fifty partitions."""
     return uninterrupted(tmp_path_factory.mktemp("long"), "triads", 0.04)
 
 
-def start(store, reference, workers):
-    """Start `leap extract` as a process of its own, in a group of its own."""
+def start(store, reference, workers, gate=None):
+    """Start `leap extract` as a process of its own, in a group of its own; a gate may hold it."""
     command = [sys.executable, "-m", "leap.cli.main", "--store", str(store), "--json", "--workers", str(workers)]
     command += ["extract", reference.dataset, "--hops", "1", "--partition-mb", str(reference.options.partition_mb)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    environment = os.environ | (gate.environment if gate else {})
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def records(store, key=None):
@@ -74,6 +76,11 @@ def records(store, key=None):
                     name = f"{Path(folder).relative_to(Path(store) / top).parts[0]}/{Path(folder).name.split('.')[0]}"
                     found[name] = min(written, found.get(name, written))
     return found
+
+
+def files(store):
+    """Number of files of artifacts, finished or not."""
+    return sum(len(names) for _, _, names in os.walk(Path(store) / "artifacts"))
 
 
 def workers_of(process):
@@ -92,12 +99,14 @@ def finish(process):
     return next(a for a in json.loads(out)["artifacts"] if a["kind"] == "neighborhoods"), err
 
 
-def kill_main(store, reference, after, delay=0.0, workers=2):
-    """Kill the command once `after` partitions are done; return the records that it left."""
-    process = start(store, reference, workers)
-    wait_until(process, lambda: len(records(store, reference.key)) >= after)
-    time.sleep(delay)
+def kill_main(store, reference, moment, workers=2):
+    """Kill the command at a gate, or once a number of files are there; return the records that it left."""
+    gate = moment if isinstance(moment, Gate) else None
+    process = start(store, reference, workers, gate)
+    wait_until(process, gate.is_reached if gate else lambda: files(store) >= moment)
     process.send_signal(signal.SIGKILL)
+    if gate:
+        gate.open()
     process.communicate()
     assert Store.open(store).verify() == []
     return records(store, reference.key)
@@ -120,14 +129,18 @@ def continue_after(left, store, reference, snapshot, workers=0):
     return report["resumed"]
 
 
-def kill_worker(store, reference, after, delay, snapshot, how_many=1):
-    """Kill workers once `after` partitions are done; the command itself must finish. Returns how many were killed."""
-    process = start(store, reference, workers=2)
-    wait_until(process, lambda: len(records(store, reference.key)) >= after and len(workers_of(process)) >= how_many)
-    time.sleep(delay)
+def kill_worker(store, reference, moment, snapshot, how_many=1):
+    """Kill workers as `kill_main` does the command, which must finish. Returns how many were killed."""
+    gate = moment if isinstance(moment, Gate) else None
+    process = start(store, reference, 2, gate)
+    is_time = gate.is_reached if gate else lambda: files(store) >= moment
+    wait_until(process, lambda: is_time() and len(workers_of(process)) >= how_many)
     victims = workers_of(process)[:how_many]
     for victim in victims:
-        os.kill(victim.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # without a gate it may be done by now
+            os.kill(victim.pid, signal.SIGKILL)
+    if gate:
+        gate.open()
     report, _ = finish(process)
     assert not report["cached"]
     assert Store.open(store).verify() == []
@@ -138,8 +151,8 @@ def kill_worker(store, reference, after, delay, snapshot, how_many=1):
 def test_after_kills_the_next_command_continues(tmp_path, reference, snapshot):
     store = tmp_path / "store"
     shutil.copytree(reference.ingested, store)
-    first = kill_main(store, reference, reference.partitions // 5, workers=2)
-    second = kill_main(store, reference, reference.partitions * 2 // 3, workers=0)
+    first = kill_main(store, reference, Gate(tmp_path / "first", reference.partitions // 5), workers=2)
+    second = kill_main(store, reference, Gate(tmp_path / "second", reference.partitions // 3), workers=0)
     assert reference.partitions // 5 <= len(first) < len(second) < reference.partitions
     assert {path: time for path, time in second.items() if path in first} == first
     assert continue_after(second, store, reference, snapshot) == len(second)
@@ -147,32 +160,32 @@ def test_after_kills_the_next_command_continues(tmp_path, reference, snapshot):
 
 def test_a_killed_worker_is_replaced(tmp_path, reference, snapshot):
     shutil.copytree(reference.ingested, tmp_path / "store")
-    assert kill_worker(tmp_path / "store", reference, reference.partitions // 4, 0.0, snapshot) == 1
+    gate = Gate(tmp_path / "gate", reference.partitions // 4)
+    assert kill_worker(tmp_path / "store", reference, gate, snapshot) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(10_000)
 def test_twenty_kills_at_random_moments(tmp_path, long_reference, snapshot, capsys):
     reference = long_reference
     moments = random.Random(2026)
     lines = []
     for number in range(10):
         store = tmp_path / f"main-{number}"
-        after, delay = moments.randrange(reference.partitions + 1), moments.uniform(0, 0.1)
+        moment = moments.randrange(files(reference.store))
         if number % 2:  # every other one starts from nothing, so that the dataset's partitions are in danger too
+            moment = moments.randrange(files(reference.ingested), files(reference.store))
             shutil.copytree(reference.ingested, store)
-        left = kill_main(store, reference, after, delay)
+        left = kill_main(store, reference, moment)
         kept = continue_after(left, store, reference, snapshot, workers=2 if number % 3 == 0 else 0)
-        lines.append(
-            f"main process, {delay * 1000:.0f} ms after partition {after}: {kept} of {reference.partitions} kept"
-        )
+        lines.append(f"main process, after {moment} files: {kept} of {reference.partitions} kept")
         shutil.rmtree(store)
     for number in range(10):
         store = tmp_path / f"worker-{number}"
-        after, delay = moments.randrange(reference.partitions * 3 // 4), moments.uniform(0, 0.1)
+        moment = moments.randrange(files(reference.ingested), files(reference.store) * 3 // 4)
         shutil.copytree(reference.ingested, store)
-        killed = kill_worker(store, reference, after, delay, snapshot, how_many=1 + number % 2)
-        lines.append(f"{killed} worker(s), {delay * 1000:.0f} ms after partition {after}: finished in the same command")
+        killed = kill_worker(store, reference, moment, snapshot, how_many=1 + number % 2)
+        lines.append(f"{killed} worker(s), after {moment} files: finished in the same command")
         shutil.rmtree(store)
     with capsys.disabled():
         print("", *lines, sep="\n  ")
@@ -182,10 +195,12 @@ def test_twenty_kills_at_random_moments(tmp_path, long_reference, snapshot, caps
 def test_an_interrupt_ends_workers_too_without_a_word(tmp_path, reference, snapshot):
     store = tmp_path / "store"
     shutil.copytree(reference.ingested, store)
-    process = start(store, reference, workers=2)
-    assert wait_until(process, lambda: len(records(store, reference.key)) >= 3)
+    gate = Gate(tmp_path / "gate", 3)
+    process = start(store, reference, 2, gate)
+    assert wait_until(process, gate.is_reached)
     workers = workers_of(process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    gate.open()
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert out == ""
@@ -196,8 +211,9 @@ def test_an_interrupt_ends_workers_too_without_a_word(tmp_path, reference, snaps
 
 def test_a_kill_while_a_dataset_is_stored_costs_nothing(tmp_path, reference, snapshot):
     store = tmp_path / "store"
-    process = start(store, reference, workers=0)
-    assert wait_until(process, lambda: len(records(store)) >= 10)
+    gate = Gate(tmp_path / "gate", 10)
+    process = start(store, reference, 0, gate)
+    assert wait_until(process, gate.is_reached)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     kept = records(store)

