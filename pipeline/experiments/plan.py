@@ -183,7 +183,7 @@ def _planned(spec: RunSpec, artifact: Artifact | None, history: History, costs: 
         fingerprint = run_fingerprint(spec.options, artifact, recipes)
         is_done = fingerprint in history.by_fingerprint
         name = run_name(artifact.manifest.dataset, spec.options, fingerprint)
-        folds_done = len(RunFolder(root / name).results())
+        folds_done = len(RunFolder(root / name).results(fingerprint))
     folds_done = folds if is_done else folds_done
     cost = costs.of_fold(spec.dataset, spec.options)
     seconds = 0.0 if is_done else None if cost is None else cost.seconds * (folds - folds_done)

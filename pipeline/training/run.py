@@ -120,7 +120,8 @@ def open_run(
     _open_folder(folder, prepared, facts, resume=resume, force=force)
     is_weighted = options.class_weight == "frequency" and facts.task != "graph-regression"
     weights = class_frequencies(dataset) if is_weighted else None
-    done = {result["fold"]: result for result in folder.results()}
+    numbers = [split.number for split in splits]
+    done = {number: result for number, result in folder.results(prepared.fingerprint).items() if number in numbers}
     jobs = [
         FoldJob(
             prepared.source(context.store.url),
@@ -137,24 +138,18 @@ def open_run(
         for split in splits
         if split.number not in done
     ]
-    return Run(folder, prepared, facts, [split.number for split in splits], done, jobs)
+    return Run(folder, prepared, facts, numbers, done, jobs)
 
 
 def _open_folder(folder: RunFolder, prepared: Prepared, facts: DatasetFacts, *, resume: bool, force: bool) -> None:
-    found = folder.config()
-    if found is not None and not force:
-        if found.get("fingerprint") != prepared.fingerprint:
+    if not force:
+        _refuse_another(folder, prepared, resume=resume)
+        if folder.config() is not None and not resume:
+            done = len(folder.results(prepared.fingerprint))
             raise InvalidInputError(
-                f"{folder.path} holds another run ({_difference(found, prepared)}). Choose another folder with --run, "
-                "or replace that run with --force."
+                f"{folder.path} holds this run unfinished: {done} of {prepared.options.folds} folds are done. Continue "
+                "it with --resume, or start over with --force."
             )
-        if not resume:
-            raise InvalidInputError(
-                f"{folder.path} holds this run unfinished: {len(folder.results())} of {prepared.options.folds} folds "
-                "are done. Continue it with --resume, or start over with --force."
-            )
-    elif resume and found is None:
-        raise InvalidInputError(f"there is no run in {folder.path} to resume. Leave --resume out to start one.")
     if force:
         folder.clear()
     folder.start(
@@ -166,6 +161,23 @@ def _open_folder(folder: RunFolder, prepared: Prepared, facts: DatasetFacts, *, 
             "classes": prepared.dataset.manifest.summary.get("classes"),
             "fingerprint": prepared.fingerprint,
         }
+    )
+
+
+def _refuse_another(folder: RunFolder, prepared: Prepared, *, resume: bool) -> None:
+    """Raise if a folder holds another run, or nothing to resume."""
+    found = folder.config()
+    if found is None and resume:
+        raise InvalidInputError(f"there is no run in {folder.path} to resume. Leave --resume out to start one.")
+    if found is None and folder.holds_another(prepared.fingerprint):
+        reason = "it has no config.yaml, and results with other options or data"
+    elif found is not None and found["fingerprint"] != prepared.fingerprint:
+        reason = _difference(found, prepared)
+    else:
+        return
+    raise InvalidInputError(
+        f"{folder.path} holds another run ({reason}). 'leap train' uses another folder with --run, or replaces that "
+        "run with --force."
     )
 
 

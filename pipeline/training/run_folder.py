@@ -7,6 +7,7 @@ predictions.parquet   predictions of the test parts
 fold-0/ …             best.pt, last.pt, epochs.jsonl, result.json, predictions.parquet
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -37,27 +38,46 @@ class RunFolder:
         return self.path / f"fold-{number}"
 
     def config(self) -> dict[str, Any] | None:
-        """Return the configuration, or None where there is no run."""
+        """Return the configuration, or None where there is no run.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is there and cannot be read.
+        """
         import yaml
 
+        path, reason = self.path / CONFIG, "it has no fingerprint"
         try:
-            content = yaml.safe_load((self.path / CONFIG).read_text())
-        except (OSError, yaml.YAMLError):
+            content = yaml.safe_load(path.read_text())
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        return content if isinstance(content, dict) else None
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            content, reason = None, type(error).__name__
+        if not isinstance(content, dict) or "fingerprint" not in content:
+            raise InvalidInputError(
+                f"the configuration of a run, {path}, cannot be read ({reason}). Put a copy in its place, or remove "
+                "the folder to train that run again."
+            )
+        return content
 
     def metrics(self) -> dict[str, Any] | None:
         """Return the results, or None while there are none."""
         return read_json(self.path / METRICS)
 
-    def results(self) -> list[dict[str, Any]]:
-        """Return what the folds that are done have left, by number."""
-        found = [read_json(path / RESULT) for path in self._folds()]
-        return [result for result in found if result is not None]
+    def results(self, fingerprint: str) -> dict[int, dict[str, Any]]:
+        """Return what the folds of a run have left, by number; what another run left here is passed over."""
+        found = {number: done_fold(path, number, fingerprint) for number, path in self._folds().items()}
+        return {number: result for number, result in found.items() if result is not None}
 
-    def _folds(self) -> Iterator[Path]:
-        folders = [path for path in self.path.glob("fold-*") if path.name[5:].isdigit()]
-        return iter(sorted(folders, key=lambda path: int(path.name[5:])))
+    def holds_another(self, fingerprint: str) -> bool:
+        """Whether results of another run are here."""
+        contents = [self.metrics(), *(read_json(path / RESULT) for path in self._folds().values())]
+        return any(content.get("fingerprint") != fingerprint for content in contents if content is not None)
+
+    def _folds(self) -> dict[int, Path]:
+        folders = {int(path.name[5:]): path for path in self.path.glob("fold-*") if path.name[5:].isdigit()}
+        return dict(sorted(folders.items()))
 
     def start(self, config: dict[str, Any]) -> None:
         """Make the folder, or continue it, with this configuration."""
@@ -73,29 +93,31 @@ class RunFolder:
 
     def clear(self) -> None:
         """Remove everything that a run left here, and nothing else."""
-        for folder in self._folds():
-            shutil.rmtree(folder)
-        for name in (CONFIG, METRICS, CURVES, PREDICTIONS):
+        # First what says that the run is finished.
+        for name in (METRICS, CONFIG, CURVES, PREDICTIONS):
             (self.path / name).unlink(missing_ok=True)
+        for folder in self._folds().values():
+            shutil.rmtree(folder)
 
     def finish(self, metrics: dict[str, Any]) -> None:
-        """Gather what the folds left and write the results; the last thing that a run does."""
-        self._gather_predictions()
-        self._gather_curves()
+        """Gather what the folds of a run left and write its results; the last thing that a run does."""
+        numbers = [entry["fold"] for entry in metrics["folds"]]
+        self._gather_predictions(numbers)
+        self._gather_curves(numbers)
         write(self.path / METRICS, json.dumps(metrics, indent=1) + "\n")
 
-    def _gather_predictions(self) -> None:
+    def _gather_predictions(self, numbers: list[int]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        tables = [pq.read_table(path / PREDICTIONS) for path in self._folds()]
+        tables = [pq.read_table(self.fold(number) / PREDICTIONS) for number in numbers]
         pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS)
 
-    def _gather_curves(self) -> None:
+    def _gather_curves(self, numbers: list[int]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        rows = [{"fold": int(path.name[5:]), **entry} for path in self._folds() for entry in read_epochs(path / EPOCHS)]
+        rows = [{"fold": number, **entry} for number in numbers for entry in read_epochs(self.fold(number) / EPOCHS)]
         pq.write_table(pa.Table.from_pylist(rows), self.path / CURVES)
 
 
@@ -118,6 +140,26 @@ def finished_runs(root: Path) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
             yield RunFolder(path.parent), metrics
 
 
+def done_fold(folder: Path, number: int, fingerprint: str) -> dict[str, Any] | None:
+    """Return the result of a fold; None unless it is this fold's of this run, with its predictions and all epochs."""
+    result = read_json(folder / RESULT)
+    if result is None or (result.get("fingerprint"), result.get("fold")) != (fingerprint, number):
+        return None
+    is_whole = len(read_epochs(folder / EPOCHS)) == result.get("epochs") and _is_table(folder / PREDICTIONS)
+    return result if is_whole else None
+
+
+def _is_table(path: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_metadata(path)
+    except (OSError, pa.ArrowException):
+        return False
+    return True
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return a JSON object from a file; None if it is missing or half-written."""
     try:
@@ -128,12 +170,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_epochs(path: Path) -> list[dict[str, Any]]:
-    """Return the epochs that a fold has noted; a line under way is left out."""
+    """Return the epochs that a fold has noted; a line under way, or damaged, is left out."""
     try:
         lines = path.read_text().splitlines(keepends=True)
-    except OSError:
+    except (OSError, ValueError):
         return []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    entries = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            entries.append(json.loads(line) if line.endswith("\n") else None)
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def write(path: Path, text: str) -> None:
