@@ -82,3 +82,7 @@ class LeaseLostError(LeapError, RuntimeError):
 
 class DamagedArtifactWarning(UserWarning):
     """A damaged artifact was found and will be made again."""
+
+
+class DamagedCheckpointWarning(UserWarning):
+    """A checkpoint that cannot be read was found and is passed over."""

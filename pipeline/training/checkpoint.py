@@ -1,39 +1,39 @@
 """Checkpoints: everything that training needs to go on as if it had never stopped, safe to load."""
 
-import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from leap.store.errors import WorkFailedError
+from leap.pipeline.training.durable import replacing
+from leap.store.errors import DamagedCheckpointWarning
 
 BEST, LAST = "best.pt", "last.pt"
 
 
 def save(path: Path, content: dict[str, Any]) -> None:
     """Write a checkpoint; a reader sees the old one or the new one, never a part."""
-    partial = path.with_suffix(".partial")
-    torch.save(content, partial)
-    os.replace(partial, path)
+    with replacing(path) as partial:
+        torch.save(content, partial)
 
 
 def load(path: Path, fingerprint: str) -> dict[str, Any] | None:
-    """Return a checkpoint of the run with this fingerprint; None if there is none.
+    """Return a checkpoint of the run with this fingerprint; None if there is none that can be read.
 
     Only tensors and plain values are read: a checkpoint cannot run code.
 
-    Raises
-    ------
-    WorkFailedError
-        If the file is damaged.
+    Warns
+    -----
+    DamagedCheckpointWarning
+        If the file is there and cannot be read.
     """
     if not path.is_file():
         return None
     try:
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for a damaged file
-        raise WorkFailedError(
-            f"the checkpoint {path} cannot be read ({type(error).__name__}). Train again with --force."
-        ) from error
-    return content if content.get("fingerprint") == fingerprint else None
+        message = f"the checkpoint {path} cannot be read ({type(error).__name__}) and counts as missing"
+        warnings.warn(message, DamagedCheckpointWarning, stacklevel=2)
+        return None
+    return content if isinstance(content, dict) and content.get("fingerprint") == fingerprint else None

@@ -11,11 +11,12 @@ import torch
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
 from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
+from leap.pipeline.training.durable import replacing, write
 from leap.pipeline.training.evaluate import Evaluation, evaluate
 from leap.pipeline.training.loop import Epoch, Training
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, write
+from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT
 from leap.pipeline.training.splits import Split, graph_labels
 from leap.store import Artifact, Store
 from leap.store.store import view
@@ -90,7 +91,7 @@ def _run(job: FoldJob) -> dict[str, Any]:
         checkpoint_steps=job.checkpoint_steps,
     )
     log = folder / EPOCHS
-    write(log, "".join(json.dumps(entry) + "\n" for entry in training.progress.history))
+    _write_epochs(log, training.progress.history)
 
     def note(entry: Epoch) -> None:
         with log.open("a") as stream:
@@ -110,9 +111,14 @@ def _run(job: FoldJob) -> dict[str, Any]:
         "seconds": progress.seconds,
         "seconds_an_epoch": _seconds_an_epoch(progress.history),
     }
+    _write_epochs(log, progress.history)
     _write_predictions(folder / PREDICTIONS, job, test)
     write(folder / RESULT, json.dumps(result, indent=1) + "\n")
     return result
+
+
+def _write_epochs(path: Path, history: list[Epoch]) -> None:
+    write(path, "".join(json.dumps(entry) + "\n" for entry in history))
 
 
 def _seconds_an_epoch(history: list[Epoch]) -> float:
@@ -153,12 +159,9 @@ def _write_predictions(path: Path, job: FoldJob, test: Evaluation) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(
-        prediction_table(job.facts, test).add_column(
-            0, "fold", pa.array(np.full(len(test.items), job.split.number, np.int32))
-        ),
-        path,
-    )
+    fold = pa.array(np.full(len(test.items), job.split.number, np.int32))
+    with replacing(path) as partial:
+        pq.write_table(prediction_table(job.facts, test).add_column(0, "fold", fold), partial)
 
 
 def prediction_table(facts: DatasetFacts, evaluation: Evaluation) -> Any:

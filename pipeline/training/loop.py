@@ -88,9 +88,13 @@ class Training:
         while not self.is_over:
             self._train_epoch(train)
             on_epoch(self._finish_epoch(val))
+        if self.progress.best_epoch < 0:
+            raise WorkFailedError(
+                "the validation loss was not a number in any epoch. Use a smaller learning rate (lr)."
+            )
         best = load(self.folder / BEST, self.fingerprint)
         if best is None:
-            raise WorkFailedError("the validation loss was not a number in any epoch. Use a smaller --lr.")
+            raise WorkFailedError(f"{self.folder / BEST} was removed or damaged meanwhile. Run the command again.")
         self.network.load_state_dict(best["network"])
 
     def _train_epoch(self, train: Part) -> None:
@@ -166,6 +170,9 @@ class Training:
     def _restore(self) -> None:
         content = load(self.folder / LAST, self.fingerprint)
         if content is None:
+            return
+        # Without the weights of the best epoch so far the rest of the way leads nowhere: start again.
+        if content["progress"]["best_epoch"] >= 0 and load(self.folder / BEST, self.fingerprint) is None:
             return
         self.network.load_state_dict(content["network"])
         self.optimizer.load_state_dict(content["optimizer"])

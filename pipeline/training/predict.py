@@ -174,7 +174,10 @@ def _evaluate(
         for number in folds:
             best = load(folder.fold(number) / BEST, f"{config['fingerprint']} fold {number}")
             if best is None:
-                raise InvalidInputError(f"fold {number} of {folder.path} has no checkpoint. Train again with --force.")
+                raise InvalidInputError(
+                    f"fold {number} of {folder.path} has no checkpoint that can be read. Train the run again with "
+                    "'leap train --force'."
+                )
             network.load_state_dict(best["network"])
             objective = StandardizedError(**best["objective"]) if facts.task == "graph-regression" else CrossEntropy()
             outcome = evaluate(network, part.batches(), objective, judged=False)

@@ -9,13 +9,13 @@ fold-0/ …             best.pt, last.pt, epochs.jsonl, result.json, predictions
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leap.pipeline.training.durable import replacing, write
 from leap.store.errors import InvalidInputError
 
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
@@ -88,7 +88,8 @@ class RunFolder:
             write(self.path / CONFIG, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         except OSError as error:
             raise InvalidInputError(
-                f"cannot write the run folder {str(self.path)!r}: {error.strerror}. Give another one with --run."
+                f"cannot write the run folder {str(self.path)!r}: {error.strerror}. Give another one to 'leap train' "
+                "with --run, or another folder of all runs to 'leap sweep' with --runs."
             ) from error
 
     def clear(self) -> None:
@@ -111,14 +112,16 @@ class RunFolder:
         import pyarrow.parquet as pq
 
         tables = [pq.read_table(self.fold(number) / PREDICTIONS) for number in numbers]
-        pq.write_table(pa.concat_tables(tables), self.path / PREDICTIONS)
+        with replacing(self.path / PREDICTIONS) as partial:
+            pq.write_table(pa.concat_tables(tables), partial)
 
     def _gather_curves(self, numbers: list[int]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = [{"fold": number, **entry} for number in numbers for entry in read_epochs(self.fold(number) / EPOCHS)]
-        pq.write_table(pa.Table.from_pylist(rows), self.path / CURVES)
+        with replacing(self.path / CURVES) as partial:
+            pq.write_table(pa.Table.from_pylist(rows), partial)
 
 
 def find_finished(folder: RunFolder, fingerprint: str) -> tuple[RunFolder, dict[str, Any]] | None:
@@ -180,10 +183,3 @@ def read_epochs(path: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError):
             entries.append(json.loads(line) if line.endswith("\n") else None)
     return [entry for entry in entries if isinstance(entry, dict)]
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file in one piece."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    os.replace(partial, path)

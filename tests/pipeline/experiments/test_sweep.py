@@ -15,6 +15,7 @@ from leap.pipeline.experiments.sweep_file import load
 from leap.pipeline.stages import materialize as making
 from leap.pipeline.training import fold
 from leap.store import Store
+from leap.store.errors import DamagedCheckpointWarning
 
 SCORES = ("run", "fingerprint", "fold", "test_accuracy", "test_loss", "val_loss", "epochs", "best_epoch")
 
@@ -183,12 +184,24 @@ def test_a_fold_that_fails_on_a_worker_leaves_the_others(write_sweep, shapes, tm
     file = write_sweep(datasets=shapes, encodings=["none", "rwpe"])
     broken = sweep(file, context, selection=Selection(encodings=("none",)), runs=runs).outcomes[0].path
     (broken / "metrics.json").unlink()
-    (broken / "fold-1" / "result.json").unlink()
-    whole = (broken / "fold-1" / "last.pt").read_bytes()
-    (broken / "fold-1" / "last.pt").write_bytes(whole[: len(whole) // 2])
+    shutil.rmtree(broken / "fold-1")
+    (broken / "fold-1").write_text("no folder")
     result = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in result.outcomes] == ["failed", "trained"]
-    assert result.failed[0].error.startswith("fold 1: the checkpoint")
+    assert result.failed[0].error.startswith("fold 1: unexpected FileExistsError")
+
+
+def test_a_sweep_outlives_an_empty_checkpoint(context, write_sweep, shapes, tmp_path):
+    """As a power cut may leave it."""
+    file, runs = write_sweep(datasets=shapes, encodings=["none"]), tmp_path / "runs"
+    path = sweep(file, context, runs=runs).outcomes[0].path
+    before = scores(runs)
+    (path / "metrics.json").unlink()
+    (path / "fold-1" / "result.json").unlink()
+    (path / "fold-1" / "last.pt").write_bytes(b"")
+    with pytest.warns(DamagedCheckpointWarning, match="counts as missing"):
+        assert sweep(file, context, runs=runs).outcomes[0].state == "trained"
+    assert scores(runs) == before
 
 
 def test_a_network_that_the_data_cannot_have_fails_alone(context, write_sweep, shapes, tmp_path):

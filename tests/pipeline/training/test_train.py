@@ -14,7 +14,7 @@ from leap.pipeline import Context, TrainOptions, Workforce, train
 from leap.pipeline.training import loop
 from leap.pipeline.training.run_folder import RunFolder
 from leap.pipeline.training.watch import EpochEvent
-from leap.store.errors import InvalidInputError, WorkFailedError
+from leap.store.errors import DamagedCheckpointWarning, InvalidInputError
 
 
 def without_times(metrics):
@@ -246,11 +246,55 @@ def test_checkpoints_hold_no_code(context, options, shapes, run):
     train(shapes, options(backbone="gcn", encoding="none"), context, run=run)
     for name in ("best", "last"):
         assert isinstance(torch.load(run / "fold-0" / f"{name}.pt", weights_only=True), dict)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", "half", None], ids=["empty", "nonsense", "half", "absent"])
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_checkpoint_that_cannot_be_read_is_no_checkpoint(context, options, shapes, run, name, content):
+    """The fold starts again, to the same bits."""
+    chosen = options(backbone="nomp", encoding="lape+leap-l")
+    whole = train(shapes, chosen, context, run=run)
+    kept = weights(run, 0, "last"), weights(run)
     (run / "metrics.json").unlink()
     (run / "fold-0" / "result.json").unlink()
-    (run / "fold-0" / "last.pt").write_bytes(b"nonsense")
-    with pytest.raises(WorkFailedError, match="cannot be read"):
-        train(shapes, options(backbone="gcn", encoding="none"), context, run=run, resume=True)
+    path = run / "fold-0" / f"{name}.pt"
+    if content is None:
+        path.unlink()
+        resumed = train(shapes, chosen, context, run=run, resume=True)
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if content == "half" else content)
+        with pytest.warns(DamagedCheckpointWarning, match=rf"fold-0/{name}\.pt cannot be read .* counts as missing"):
+            resumed = train(shapes, chosen, context, run=run, resume=True)
+    assert without_times(resumed.metrics) == without_times(whole.metrics)
+    assert same_weights(kept[0], weights(run, 0, "last"))
+    assert same_weights(kept[1], weights(run))
+
+
+def test_what_a_run_leaves_is_on_the_disk_before_it_gets_its_name(context, options, shapes, run, monkeypatch):
+    """File by file: its bytes are synchronized, it is renamed, and its folder is synchronized."""
+    import os
+
+    calls, fsync, replace = [], os.fsync, os.replace
+
+    def noting_fsync(descriptor):
+        calls.append(("sync", os.path.realpath(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    def noting_replace(source, target):
+        calls.append(("rename", os.path.realpath(source), os.path.realpath(target)))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noting_fsync)
+    monkeypatch.setattr(os, "replace", noting_replace)
+    train(shapes, options(backbone="gcn", encoding="none"), context, run=run)
+    root, renamed = os.path.realpath(run), set()
+    for number, call in enumerate(calls):
+        if call[0] == "rename" and call[2].startswith(root):
+            assert calls[number - 1] == ("sync", call[1])
+            assert calls[number + 1] == ("sync", os.path.dirname(call[2]))
+            renamed.add(os.path.relpath(call[2], root))
+    written = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert {name for name in written if not name.endswith(".lock")} == renamed
 
 
 def test_data_without_labels_and_too_few_graphs_are_refused(context, options, run, shapes):
