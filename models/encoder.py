@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from leap.models.directions import random_directions, threshold_grid
+from leap.models.generator import borrowed_generator
 from leap.models.projections import make_projection
 from leap.models.transform import Statistics, dect
 from leap.store import Neighborhoods
@@ -117,8 +118,7 @@ class LEAP(nn.Module):
         self.scale, self.radius, self.edge_weight, self.seed = scale, radius, edge_weight, seed
         self.projection, self.learn_directions, self.learn_thresholds = projection, learn_directions, learn_thresholds
         self.num_directions, self.num_thresholds = directions, thresholds
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with borrowed_generator(seed):
             self.encoders = nn.ModuleList(
                 _OneHop(
                     in_channels,

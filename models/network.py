@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from leap.models.backbones import Widen, make_backbone
 from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
 from leap.models.encodings import LeapEncoding, NodeData, make_encoding
+from leap.models.generator import borrowed_generator
 from leap.models.global_dect import GlobalDect
 from leap.models.network_config import GLOBAL_BACKBONES, DatasetFacts, NetworkConfig
 from leap.store.errors import InvalidInputError
@@ -108,7 +109,7 @@ class Network(nn.Module):
 
 def count_parameters(config: NetworkConfig, facts: DatasetFacts) -> dict[str, int]:
     """Count the trainable parameters of a network that is not needed otherwise; torch's generator is left alone."""
-    with torch.random.fork_rng(devices=[]):
+    with borrowed_generator():
         return Network(config, facts).count_parameters()
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from leap.store.errors import InvalidInputError, WorkFailedError
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
 CONNECT_SECONDS = 10.0
 WORKERS_SECONDS = 10.0  # for the first worker to join a scheduler that answers
+ONE_THREAD_EACH = "--nthreads 1 --nworkers N"  # options of 'dask worker'; training needs them, the rest does not
 # Dask tells its workers to give memory back at once. A training step would then spend half its time on having the same
 # pages mapped again.
 _KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
@@ -134,8 +136,8 @@ def employ(workforce: Workforce, tasks: int, seconds: float) -> Iterator[Runner]
     seconds : rough single-process estimate of all of them together.
     """
     if workforce.scheduler is not None and tasks:
-        with _connected(workforce.scheduler) as runner:
-            yield runner
+        with _client(workforce.scheduler) as client:
+            yield DaskRunner(client, len(client.scheduler_info(n_workers=-1)["workers"]))
         return
     is_tiny = tasks < 2 or seconds < TINY_SECONDS
     wanted = workforce.workers if workforce.workers is not None else 0 if is_tiny else (os.cpu_count() or 1)
@@ -146,8 +148,45 @@ def employ(workforce: Workforce, tasks: int, seconds: float) -> Iterator[Runner]
         yield runner
 
 
+def require_one_thread_each(workforce: Workforce) -> None:
+    """Raise if the workers of a scheduler are no good for training, before anything is begun.
+
+    Raises
+    ------
+    InvalidInputError
+        If a worker has several threads: seeds and thread counts belong to a process, so that only one fold at a time
+        can be trained in it.
+    """
+    if workforce.scheduler is None:
+        return
+    with _client(workforce.scheduler) as client:
+        for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
+            _require_one_thread(address, worker["nthreads"], workforce.scheduler)
+
+
+def refuse_threaded_worker() -> None:
+    """Raise the same inside a task, for a worker that joined later."""
+    if "distributed" not in sys.modules:
+        return
+    from distributed import get_worker
+
+    try:
+        worker = get_worker()
+    except ValueError:  # no task of Dask's
+        return
+    _require_one_thread(worker.address, worker.state.nthreads, worker.scheduler.address)
+
+
+def _require_one_thread(worker: str, threads: int, scheduler: str) -> None:
+    if threads > 1:
+        raise InvalidInputError(
+            f"the Dask worker {worker} has {threads} threads, and a process trains one fold at a time. For training "
+            f"start workers with 'dask worker {scheduler} {ONE_THREAD_EACH}'."
+        )
+
+
 @contextlib.contextmanager
-def _connected(address: str) -> Iterator[DaskRunner]:
+def _client(address: str) -> Iterator[Any]:
     from distributed import Client
 
     try:
@@ -155,16 +194,17 @@ def _connected(address: str) -> Iterator[DaskRunner]:
     except (OSError, ValueError, TimeoutError) as error:
         raise InvalidInputError(
             f"no Dask scheduler answers at {address!r} ({type(error).__name__}). Start one with 'dask scheduler' and "
-            "'dask worker ADDRESS', or leave --scheduler out."
+            f"'dask worker ADDRESS {ONE_THREAD_EACH}', or leave --scheduler out."
         ) from error
     with client:
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
             raise InvalidInputError(
-                f"the Dask scheduler at {address!r} has no workers. Start some with 'dask worker {address}'."
+                f"the Dask scheduler at {address!r} has no workers. Start some with 'dask worker {address} "
+                f"{ONE_THREAD_EACH}'."
             ) from error
-        yield DaskRunner(client, len(client.scheduler_info()["workers"]))
+        yield client
 
 
 @contextlib.contextmanager

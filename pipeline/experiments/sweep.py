@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from leap.pipeline.cluster import employ
+from leap.pipeline.cluster import employ, require_one_thread_each
 from leap.pipeline.experiments.cost import Costs
 from leap.pipeline.experiments.expand import RunSpec, Selection, expand
 from leap.pipeline.experiments.history import Finished, History
@@ -225,6 +225,7 @@ class _Sweep:
             return
         from leap.pipeline.training.fold import run_fold
 
+        require_one_thread_each(self.context.workforce)
         for fingerprint, (run, _) in self.opened.items():
             if run.is_done:  # stopped between its last fold and its end
                 self._finish(fingerprint)

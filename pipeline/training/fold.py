@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from leap.models.generator import borrowed_generator
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
+from leap.pipeline.cluster import refuse_threaded_worker
 from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
 from leap.pipeline.training.durable import replacing, write
 from leap.pipeline.training.evaluate import Evaluation, evaluate
@@ -63,15 +65,22 @@ def run_fold(job: FoldJob) -> dict[str, Any]:
     """Train and test one fold, going on from its last checkpoint if there is one.
 
     Runs on one thread and seeds torch itself, so that the result does not depend on who runs it. Torch's generator and
-    number of threads are as before afterwards.
+    number of threads, which belong to the process, are as before afterwards; meanwhile other folds in this process
+    wait.
+
+    Raises
+    ------
+    InvalidInputError
+        On a Dask worker with several threads.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
+    refuse_threaded_worker()
+    with borrowed_generator(job.options.seed):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
             return _run(job)
-    finally:
-        torch.set_num_threads(threads)
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _run(job: FoldJob) -> dict[str, Any]:
@@ -79,7 +88,6 @@ def _run(job: FoldJob) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     inputs = job.source.open()
     parts = {name: _part(job, inputs, name) for name in ("train", "val", "test")}
-    torch.manual_seed(options.seed)
     network = Network(options.network, job.facts)
     training = Training(
         network,

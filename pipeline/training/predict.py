@@ -147,8 +147,7 @@ def _evaluate(
     context: Context,
 ) -> tuple[NDArray[np.int64], NDArray[Any] | None, NDArray[Any], Any]:
     """Return items, their labels, the mean of the folds' predictions, and what judges them."""
-    import torch
-
+    from leap.models.generator import borrowed_generator
     from leap.models.network import Network
     from leap.pipeline.training.checkpoint import BEST, load
     from leap.pipeline.training.data import Part, evaluation_batch_size
@@ -168,7 +167,7 @@ def _evaluate(
         items="node" if is_node_task else "graph",
     )
     total = None
-    with torch.random.fork_rng(devices=[]):
+    with borrowed_generator():
         network = Network(TrainOptions(**config["options"]).network, facts)
     with context.reporter.task(f"predicting {prepared.dataset.manifest.dataset}", len(folds)) as advance:
         for number in folds:

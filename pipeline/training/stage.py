@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leap.pipeline.cluster import employ
+from leap.pipeline.cluster import employ, require_one_thread_each
 from leap.pipeline.datasets import Source as DatasetSource
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
@@ -110,6 +110,7 @@ def train(
         found = find_finished(folder, prepared.fingerprint)
         if found is not None:
             return TrainResult(name, found[0].path, True, found[1], prepared.reports)
+    require_one_thread_each(context.workforce)
     opened = open_run(
         folder,
         prepared,
