@@ -1,10 +1,12 @@
 """Entry point of `leap`: runs a command and turns errors into one paragraph and an exit code."""
 
 import sys
+import traceback
 import warnings
 
 from leap.cli.app import app
 from leap.cli.output import show_error, show_warning
+from leap.pipeline.failures import sentence
 from leap.store.errors import LeapError
 
 
@@ -14,18 +16,13 @@ def main() -> None:
     is_debugging = "--debug" in sys.argv
     try:
         app()
-    except LeapError as error:
-        if is_debugging:
-            raise
-        show_error(str(error))
-        sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
         if is_debugging:
-            raise
-        show_error(f"unexpected {type(error).__name__}: {error}. Run again with --debug for the traceback.")
-        sys.exit(1)
+            traceback.print_exception(error)
+        show_error(sentence(error))
+        sys.exit(error.exit_code if isinstance(error, LeapError) else 1)
 
 
 if __name__ == "__main__":

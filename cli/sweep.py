@@ -199,8 +199,7 @@ def sweep(
     elif not settings.quiet:
         _show_result(result)
     if result.failed:
-        if settings.json or settings.quiet:
-            _show_failures(result)
+        _show_failures(result, with_traceback=bool(settings.debug))
         raise typer.Exit(1)
 
 
@@ -243,6 +242,11 @@ def _show_plan(plan: "SweepPlan") -> None:
         shown.add_row("[bold]all[/]", *(f"[bold]{count:,}[/]" for count in counts), _about(plan.seconds, 1))
     console.print(shown)
     for entry in plan.datasets:
+        if entry.data_absent:
+            errors.print(
+                f"[yellow]raw files of {escape(entry.dataset)} are absent: {plural(entry.data_absent, 'run')} on it "
+                "counted as done by name and options alone[/]"
+            )
         if entry.problem is not None:
             errors.print(f"[yellow]{escape(entry.problem)}[/]")
         elif entry.seconds is None:
@@ -269,15 +273,19 @@ def _show_result(result: "SweepResult") -> None:
         shown = table(*varying, "result", "", right=("result",))
         for outcome in done:
             values = outcome.spec.values()
-            state = "[green]cached[/]" if outcome.state == "cached" else "[yellow]trained[/]"
-            shown.add_row(*(_cell(values.get(name)) for name in varying), _score(outcome), state)
+            shown.add_row(*(_cell(values.get(name)) for name in varying), _score(outcome), _state(outcome))
         console.print(shown)
-    _show_failures(result)
     facts = result.as_json()
     where = f"; mean ± std over the folds' test parts, all in {escape(facts['results'])}" if done else ""
     console.print(
         f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed{where}[/]"
     )
+
+
+def _state(outcome: "Outcome") -> str:
+    if outcome.state == "cached":
+        return "[green]cached[/]" + (" (data absent)" if outcome.data_absent else "")
+    return "[yellow]trained[/]"
 
 
 def _varying(outcomes: "list[Outcome]") -> list[str]:
@@ -300,13 +308,15 @@ def _score(outcome: "Outcome") -> str:
     return show_mean(outcome.metric, outcome.metrics["test"][outcome.metric])
 
 
-def _show_failures(result: "SweepResult") -> None:
+def _show_failures(result: "SweepResult", *, with_traceback: bool) -> None:
     """Print each error once, with the runs that it stopped."""
     stopped: dict[tuple[str, str | None], list[Outcome]] = {}
     for outcome in result.failed:
         stopped.setdefault((outcome.spec.dataset, outcome.error), []).append(outcome)
     for (dataset, error), outcomes in stopped.items():
         what = outcomes[0].spec.label if len(outcomes) == 1 else f"{len(outcomes)} runs on {dataset}"
+        if with_traceback:
+            errors.print(outcomes[0].traceback, markup=False, soft_wrap=True)
         errors.print(f"[bold red]Failed:[/] {escape(what)}: {escape(error or '')}", soft_wrap=not errors.is_terminal)
     if result.failed:
         errors.print(f"{plural(len(result.failed), 'run')} failed. The same command tries again.")

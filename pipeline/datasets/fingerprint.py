@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.store.errors import MissingRawFilesError
+from leap.pipeline.datasets.raw_files import cannot_read
 
 
 def fingerprint_files(root: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
@@ -17,7 +17,9 @@ def fingerprint_files(root: Path, files: Iterable[Path]) -> list[dict[str, Any]]
     Raises
     ------
     MissingRawFilesError
-        Where a file has gone or cannot be read.
+        Where a file has gone.
+    InvalidInputError
+        Where one is there and cannot be read.
     """
     entries = []
     for path in sorted(files):
@@ -26,7 +28,7 @@ def fingerprint_files(root: Path, files: Iterable[Path]) -> list[dict[str, Any]]
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
                 size = stream.tell()
         except OSError as error:
-            raise MissingRawFilesError(f"cannot read {path}: {error.strerror or error}.") from error
+            raise cannot_read(path, error) from error
         entries.append({"name": path.relative_to(root).as_posix(), "bytes": size, "sha256": digest})
     return entries
 

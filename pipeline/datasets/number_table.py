@@ -6,7 +6,8 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.store.errors import InvalidInputError, MissingRawFilesError
+from leap.pipeline.datasets.raw_files import cannot_read
+from leap.store.errors import InvalidInputError
 
 Kind = Literal["int", "float"]
 _WORD = {"int": "a whole number", "float": "a number"}
@@ -27,14 +28,15 @@ def read_numbers(path: Path, kind: Kind, columns: int | None = None) -> NDArray[
     Raises
     ------
     InvalidInputError
-        Text where a number belongs, NaN or infinity, an empty line before the end, lines of different length.
+        Text where a number belongs, NaN or infinity, an empty line before the end, lines of different length, or a
+        file that cannot be read.
     MissingRawFilesError
-        The file cannot be read.
+        There is no such file.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise MissingRawFilesError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise cannot_read(path, error) from error
     content = content.removeprefix(b"\xef\xbb\xbf").rstrip()
     if not content:
         return np.empty((0, columns or 1), dtype=np.int64 if kind == "int" else np.float64)

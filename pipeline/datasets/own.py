@@ -9,6 +9,7 @@ from leap.pipeline.datasets.own_networkx import find_networkx
 from leap.pipeline.datasets.own_parquet import find_parquet
 from leap.pipeline.datasets.own_pyg import find_pyg
 from leap.pipeline.datasets.own_tu import find_tu
+from leap.pipeline.datasets.raw_files import cannot_read
 from leap.pipeline.datasets.source import Source, SourceOptions
 from leap.store.errors import InvalidInputError, MissingRawFilesError
 
@@ -33,7 +34,7 @@ def find_own(path: Path, options: SourceOptions, taken: frozenset[str]) -> Sourc
     MissingRawFilesError
         Nothing there.
     InvalidInputError
-        None of the formats.
+        None of the formats, or not for us to read.
     """
     if not os.path.exists(path):
         raise MissingRawFilesError(f"there is no file or folder {path}.")
@@ -45,7 +46,7 @@ def find_own(path: Path, options: SourceOptions, taken: frozenset[str]) -> Sourc
                 return source
         found = [entry.name for entry in sorted(path.iterdir())[:5]] if path.is_dir() else [path.name]
     except PermissionError as error:
-        raise MissingRawFilesError(f"cannot read {error.filename or path}: {error.strerror}.") from error
+        raise cannot_read(error.filename or path, error) from error
     raise InvalidInputError(
         f"{path} is no dataset in a known format (found: {', '.join(found) or 'an empty folder'}). Known are: a folder "
         "with NAME_A.txt and NAME_graph_indicator.txt (TU); a folder with edges.parquet; .graphml, .gml or "

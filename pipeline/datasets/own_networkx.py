@@ -10,9 +10,10 @@ from leap.pipeline.datasets.attributed import assemble
 from leap.pipeline.datasets.attributed_graph import AttributedGraph
 from leap.pipeline.datasets.fingerprint import fingerprint_files
 from leap.pipeline.datasets.memory import MemorySource
+from leap.pipeline.datasets.raw_files import cannot_read
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
 from leap.pipeline.graphs import RawGraphs
-from leap.store.errors import InvalidInputError, MissingRawFilesError
+from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -116,7 +117,7 @@ def _read(path: Path) -> list[AttributedGraph]:
     except InvalidInputError:
         raise
     except OSError as error:
-        raise MissingRawFilesError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise cannot_read(path, error) from error
     except Exception as error:  # the parsers raise a dozen kinds, some of them bare
         kind = path.suffix.lower().lstrip(".")
         raise InvalidInputError(

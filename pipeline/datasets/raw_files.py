@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from leap.pipeline.datasets.source import checked_name
+from leap.store.errors import InvalidInputError, LeapError, MissingRawFilesError
 
 
 def default_data_dir() -> Path:
@@ -27,3 +28,9 @@ def raw_folders(data: Path, name: str) -> tuple[Path, Path]:
 def total_bytes(files: Iterable[Path]) -> int:
     """Size of files together."""
     return sum(path.stat().st_size for path in files)
+
+
+def cannot_read(path: Path | str, error: OSError) -> LeapError:
+    """Return the error of a raw file that does not open; one that is there but refused is not a missing one."""
+    kind = MissingRawFilesError if isinstance(error, FileNotFoundError) else InvalidInputError
+    return kind(f"cannot read {path}: {error.strerror or error}.")

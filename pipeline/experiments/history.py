@@ -15,10 +15,13 @@ Finished = tuple[RunFolder, dict[str, Any]]
 
 @dataclass(frozen=True)
 class History:
-    """The finished runs under a folder, as they were when it was read."""
+    """The finished runs under a folder, as they were when it was read.
+
+    One request has several results where data of the same name has changed, or the training code.
+    """
 
     by_fingerprint: dict[str, Finished] = field(default_factory=dict)
-    by_request: dict[tuple[str, TrainOptions], Finished] = field(default_factory=dict)
+    by_request: dict[tuple[str, TrainOptions], list[Finished]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, root: Path) -> "History":
@@ -30,11 +33,24 @@ class History:
             except (KeyError, ValidationError):
                 continue  # of another version, or nothing of ours
             history.by_fingerprint[str(metrics.get("fingerprint"))] = (folder, metrics)
-            history.by_request[request] = (folder, metrics)
+            history.by_request.setdefault(request, []).append((folder, metrics))
         return history
+
+    def by_name(self, dataset: str, options: TrainOptions) -> Finished | None:
+        """Return the result of these options on data of this name, whatever it held; None if there are several."""
+        found = self.by_request.get((dataset, options), [])
+        return found[0] if len({metrics.get("fingerprint") for _, metrics in found}) == 1 else None
+
+    def of_dataset(self, dataset: str, options: TrainOptions, key: str) -> Finished | None:
+        """Return the result of these options on the dataset of this key."""
+        for folder, metrics in self.by_request.get((dataset, options), []):
+            if {"kind": "dataset", "key": key} in metrics.get("keys", ()):
+                return folder, metrics
+        return None
 
     def folds(self) -> Iterator[tuple[str, TrainOptions, dict[str, Any]]]:
         """Yield dataset, options and result of every fold."""
-        for (dataset, options), (_, metrics) in self.by_request.items():
-            for fold in metrics.get("folds", ()):
-                yield dataset, options, fold
+        for (dataset, options), found in self.by_request.items():
+            for _, metrics in found:
+                for fold in metrics.get("folds", ()):
+                    yield dataset, options, fold

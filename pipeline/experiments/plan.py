@@ -19,7 +19,7 @@ from leap.pipeline.training.requirements import recipes_for
 from leap.pipeline.training.run_folder import RunFolder
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_name
 from leap.store import Artifact, LeapError
-from leap.store.errors import UnknownDatasetError
+from leap.store.errors import MissingRawFilesError, UnknownDatasetError
 
 CATEGORICAL = frozenset({"hiv"})  # whose features are known to be categories before they are read
 
@@ -34,6 +34,7 @@ class PlannedRun:
     folds_done : folds that are done, of an unfinished run too.
     seconds : expected time of the rest in one process; None if nothing is known about the dataset.
     is_measured : whether that is from earlier runs rather than from sizes.
+    data_absent : whether raw files are absent, so that it counts as done by name and options alone.
     """
 
     spec: RunSpec
@@ -41,12 +42,14 @@ class PlannedRun:
     folds_done: int
     seconds: float | None
     is_measured: bool
+    data_absent: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
         return {
             **self.spec.values(),
             "done": self.is_done,
+            "data_absent": self.data_absent,
             "folds_done": self.folds_done,
             "seconds": self.seconds,
             "seconds_measured": self.is_measured,
@@ -60,7 +63,7 @@ class DatasetPlan:
     Attributes
     ----------
     artifacts : kinds of what must be made, the dataset itself among them.
-    problem : why the dataset cannot be found; None if it can, or may be downloaded.
+    problem : why the dataset cannot be used; None if it can, or may be downloaded.
     """
 
     dataset: str
@@ -84,6 +87,11 @@ class DatasetPlan:
         return sum(run.is_done for run in self.runs)
 
     @property
+    def data_absent(self) -> int:
+        """Runs that count as done by name and options alone, because raw files are absent."""
+        return sum(run.data_absent for run in self.runs)
+
+    @property
     def seconds(self) -> float | None:
         """Expected time in one process; None if a run's is not known."""
         return total(run.seconds for run in self.runs)
@@ -94,6 +102,7 @@ class DatasetPlan:
             "dataset": self.dataset,
             "runs": len(self.runs),
             "runs_done": self.runs_done,
+            "data_absent": self.data_absent,
             "folds": self.folds,
             "folds_done": self.folds_done,
             "artifacts": list(self.artifacts),
@@ -118,7 +127,7 @@ class SweepPlan:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values, the object that `--json` prints."""
-        counted = ("runs", "runs_done", "folds", "folds_done")
+        counted = ("runs", "runs_done", "data_absent", "folds", "folds_done")
         entries = [entry.as_json() for entry in self.datasets]
         return {
             "stage": "sweep",
@@ -143,8 +152,8 @@ def plan_sweep(
 ) -> SweepPlan:
     """Return the plan of a sweep. Nothing is downloaded, read or made; what is known about the data is used.
 
-    A run counts as done if its very artifacts have a result; where the dataset is not stored, if its name and options
-    have.
+    A run counts as done if its very artifacts have a result; where the dataset is not stored, if its options have one
+    on the same raw files; where those are absent, if its name and options have one.
     """
     context = context or Context()
     file = source if isinstance(source, SweepFile) else load(source)
@@ -152,32 +161,46 @@ def plan_sweep(
     history = History.read(Path(runs))
     names = list(dict.fromkeys(spec.dataset for spec in specs))
     found = {name: _stored(name, file.reading, context) for name in names}
-    costs = Costs(history, {name: artifact for name, (artifact, _) in found.items() if artifact is not None})
+    costs = Costs(history, {name: known.artifact for name, known in found.items() if known.artifact is not None})
     plans = []
     for name in names:
-        artifact, problem = found[name]
+        known = found[name]
         mine = [spec for spec in specs if spec.dataset == name]
-        planned = tuple(_planned(spec, artifact, history, costs, Path(runs)) for spec in mine)
+        planned = tuple(_planned(spec, known, history, costs, Path(runs)) for spec in mine)
         open_specs = [run.spec for run in planned if not run.is_done]
-        plans.append(DatasetPlan(name, planned, _missing(open_specs, artifact, context), problem))
+        plans.append(DatasetPlan(name, planned, _missing(open_specs, known.artifact, context), known.problem))
     return SweepPlan(file, tuple(plans), _workers(context.workforce))
 
 
-def _stored(dataset: str, reading: IngestOptions, context: Context) -> tuple[Artifact | None, str | None]:
-    """Return the stored dataset, and what is wrong with its name or path."""
+@dataclass(frozen=True)
+class _Known:
+    """What is known about a dataset that was not read: its reported name and key where it has raw files."""
+
+    name: str
+    key: str | None = None
+    artifact: Artifact | None = None
+    is_absent: bool = False
+    problem: str | None = None
+
+
+def _stored(dataset: str, reading: IngestOptions, context: Context) -> _Known:
     try:
-        _, key = dataset_request(dataset, reading, context)
+        name, key = dataset_request(dataset, reading, context)
     except UnknownDatasetError as error:
-        return None, str(error)
+        return _Known(dataset, is_absent=True, problem=str(error))
+    except MissingRawFilesError as error:  # those of a named one may come by a download
+        return _Known(dataset, is_absent=True, problem=str(error) if "/" in dataset else None)
     except LeapError as error:
-        return None, str(error) if "/" in dataset else None
-    return context.store.lookup(key), None
+        return _Known(dataset, problem=str(error))
+    return _Known(name, key, context.store.lookup(key))
 
 
-def _planned(spec: RunSpec, artifact: Artifact | None, history: History, costs: Costs, root: Path) -> PlannedRun:
-    folds = spec.options.folds
-    if artifact is None:
-        is_done, folds_done = (spec.dataset, spec.options) in history.by_request, 0
+def _planned(spec: RunSpec, known: _Known, history: History, costs: Costs, root: Path) -> PlannedRun:
+    folds, artifact, folds_done = spec.options.folds, known.artifact, 0
+    if known.is_absent:
+        is_done = history.by_name(spec.dataset, spec.options) is not None
+    elif artifact is None:
+        is_done = known.key is not None and history.of_dataset(known.name, spec.options, known.key) is not None
     else:
         recipes = recipes_for(spec.options, is_categorical=artifact.manifest.summary["categorical"])
         fingerprint = run_fingerprint(spec.options, artifact, recipes)
@@ -187,7 +210,8 @@ def _planned(spec: RunSpec, artifact: Artifact | None, history: History, costs: 
     folds_done = folds if is_done else folds_done
     cost = costs.of_fold(spec.dataset, spec.options)
     seconds = 0.0 if is_done else None if cost is None else cost.seconds * (folds - folds_done)
-    return PlannedRun(spec, is_done, folds_done, seconds, cost is not None and cost.is_measured)
+    is_measured = cost is not None and cost.is_measured
+    return PlannedRun(spec, is_done, folds_done, seconds, is_measured, is_done and known.is_absent)
 
 
 def _missing(specs: Sequence[RunSpec], artifact: Artifact | None, context: Context) -> tuple[str, ...]:

@@ -13,13 +13,14 @@ from leap.pipeline.experiments.materials import Materials
 from leap.pipeline.experiments.progress import SweepEvent, SweepWatch
 from leap.pipeline.experiments.results import RESULTS, append, results_table
 from leap.pipeline.experiments.sweep_file import SweepFile, load
+from leap.pipeline.failures import keep_traceback, keeping_traceback, sentence, traceback_text
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.run import Run, open_run
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_folder
 from leap.store import LeapError
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDatasetError
 
 if TYPE_CHECKING:
     from leap.pipeline.training.fold import FoldJob
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 State = Literal["cached", "trained", "failed"]
 WRONG_INPUT = InvalidInputError.exit_code
 METRIC_OF_TASK = {"graph-regression": "r2"}
+# A dataset that only its files make known is an unknown one without them.
+DATA_ABSENT = (MissingRawFilesError, UnknownDatasetError)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Outcome:
     state : "cached" if its results were there before.
     metrics : content of metrics.json; None if it failed.
     error : what went wrong, in one paragraph.
+    traceback : of that error.
+    data_absent : whether raw files are absent, so that the results were found by name and options alone.
     """
 
     spec: RunSpec
@@ -45,6 +50,8 @@ class Outcome:
     path: Path | None = None
     metrics: dict[str, Any] | None = None
     error: str | None = None
+    traceback: str | None = None
+    data_absent: bool = False
 
     @property
     def metric(self) -> str:
@@ -63,6 +70,7 @@ class Outcome:
             "test": None if self.metrics is None else self.metrics["test"],
             "val": None if self.metrics is None else self.metrics["val"],
             "error": self.error,
+            "data_absent": self.data_absent,
         }
 
 
@@ -87,6 +95,7 @@ class SweepResult:
             "name": self.file.name,
             "results": str(self.runs / RESULTS),
             **{state: states.count(state) for state in ("trained", "cached", "failed")},
+            "data_absent": sum(outcome.data_absent for outcome in self.outcomes),
             "runs": [outcome.as_json() for outcome in self.outcomes],
         }
 
@@ -135,12 +144,13 @@ def sweep(
     """
     file = source if isinstance(source, SweepFile) else load(source)
     specs = expand(file, selection)
-    work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
-    for dataset in dict.fromkeys(spec.dataset for spec in specs):
-        work.open([spec for spec in specs if spec.dataset == dataset])
-    work.refuse_wrong_input()
-    work.train(on_event)
-    results_table(work.root)  # puts right what an interruption may have left
+    with keeping_traceback(Path(runs)):
+        work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
+        for dataset in dict.fromkeys(spec.dataset for spec in specs):
+            work.open([spec for spec in specs if spec.dataset == dataset])
+        work.refuse_wrong_input()
+        work.train(on_event)
+        results_table(work.root)  # puts right what an interruption may have left
     return SweepResult(file, work.root, [work.outcomes[spec] for spec in specs])
 
 
@@ -171,16 +181,21 @@ class _Sweep:
     def open(self, specs: Sequence[RunSpec]) -> None:
         """Open the runs of one dataset that are not finished, making their artifacts first."""
         materials = Materials(specs[0].dataset, self.file.reading, self.context, self.budget_gb)
+        try:
+            _ = materials.dataset
+        except DATA_ABSENT as error:
+            self._answer_by_name(specs, error)
+            return
+        except Exception as error:
+            self._fail(specs, error)
+            return
         left = []
         for spec in specs:
             try:
                 finished = self.history.by_fingerprint.get(materials.fingerprint(spec))
             except Exception as error:
-                # Without its raw files a dataset cannot be told apart from another of that name, but results stay.
-                finished = self.history.by_request.get((spec.dataset, spec.options))
-                if finished is None:
-                    self._fail([spec], error)
-                    continue
+                self._fail([spec], error)
+                continue
             if finished is None:
                 left.append(spec)
             else:
@@ -197,6 +212,22 @@ class _Sweep:
                 self._open(spec, materials)
             except Exception as error:
                 self._fail([spec], error)
+
+    def _answer_by_name(self, specs: Sequence[RunSpec], absent: LeapError) -> None:
+        """Answer runs whose raw files are absent; results stay, but which data they are of cannot be checked."""
+        answered = 0
+        for spec in specs:
+            finished = self.history.by_name(spec.dataset, spec.options)
+            if finished is None:
+                self._fail([spec], absent)
+            else:
+                self._end(spec, "cached", finished, data_absent=True)
+                answered += 1
+        if answered:
+            self.context.reporter.note(
+                f"note: raw files of {specs[0].dataset!r} are absent, so {answered} of {len(specs)} runs on it are "
+                "answered by name and options alone; whether the data was the same is not known"
+            )
 
     def _open(self, spec: RunSpec, materials: Materials) -> None:
         prepared = materials.prepared(spec)
@@ -248,7 +279,8 @@ class _Sweep:
             def on_failed(arguments: "tuple[FoldJob]", error: Exception) -> None:
                 job = arguments[0]
                 watch.failed(job.fingerprint, job.split.number)
-                self._fail(self.opened[job.fingerprint][1], error, f"fold {job.split.number}: ")
+                run, specs = self.opened[job.fingerprint]
+                self._fail(specs, error, f"fold {job.split.number}: ", run.folder.path)
 
             runner.run(run_fold, [(job,) for job in jobs], on_done, on_failed)
 
@@ -258,7 +290,7 @@ class _Sweep:
             metrics = run.finish(self.context, sum(result["seconds"] for result in run.done.values()))
             append(self.root, [run.folder])
         except Exception as error:
-            self._fail(specs, error)
+            self._fail(specs, error, folder=run.folder.path)
             return
         for spec in specs:
             self._end(spec, "trained", (run.folder, metrics))
@@ -275,12 +307,15 @@ class _Sweep:
             expected[fingerprint] = 1.0 if cost is None else cost.seconds
         return expected
 
-    def _end(self, spec: RunSpec, state: State, finished: Finished) -> None:
-        self.outcomes[spec] = Outcome(spec, state, finished[0].path, finished[1])
+    def _end(self, spec: RunSpec, state: State, finished: Finished, *, data_absent: bool = False) -> None:
+        self.outcomes[spec] = Outcome(spec, state, finished[0].path, finished[1], data_absent=data_absent)
 
-    def _fail(self, specs: Sequence[RunSpec], error: Exception, where: str = "") -> None:
-        text = str(error) if isinstance(error, LeapError) else f"unexpected {type(error).__name__}: {error}"
+    def _fail(self, specs: Sequence[RunSpec], error: Exception, where: str = "", folder: Path | None = None) -> None:
+        """Note that runs failed; the traceback of an unexpected error goes to the run's folder, if it has one yet."""
+        if not isinstance(error, LeapError):
+            keep_traceback(error, folder or self.root)
+        text, trace = where + sentence(error), traceback_text(error)
         for spec in specs:
-            self.outcomes.setdefault(spec, Outcome(spec, "failed", error=where + text))
+            self.outcomes.setdefault(spec, Outcome(spec, "failed", error=text, traceback=trace))
             if isinstance(error, LeapError) and error.exit_code == WRONG_INPUT:
                 self.wrong.append(error)

@@ -5,6 +5,7 @@ metrics.json          results; a run that has it is finished
 curves.parquet        losses and metrics of every epoch of every fold
 predictions.parquet   predictions of the test parts
 fold-0/ …             best.pt, last.pt, epochs.jsonl, result.json, predictions.parquet
+traceback-….txt       what an unexpected error left
 """
 
 import contextlib
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leap.pipeline.failures import TRACEBACKS
 from leap.pipeline.training.durable import replacing, write
 from leap.store.errors import InvalidInputError
 
@@ -97,6 +99,8 @@ class RunFolder:
         # First what says that the run is finished.
         for name in (METRICS, CONFIG, CURVES, PREDICTIONS):
             (self.path / name).unlink(missing_ok=True)
+        for path in self.path.glob(TRACEBACKS):
+            path.unlink()
         for folder in self._folds().values():
             shutil.rmtree(folder)
 

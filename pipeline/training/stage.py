@@ -9,6 +9,7 @@ from typing import Any
 
 from leap.pipeline.cluster import employ, require_one_thread_each
 from leap.pipeline.datasets import Source as DatasetSource
+from leap.pipeline.failures import keeping_traceback
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.ingest import IngestOptions
@@ -103,7 +104,8 @@ def train(
     """
     context, options = context or Context(), options or TrainOptions()
     start = time.perf_counter()
-    prepared = prepare(dataset, options, context, ingest_options, budget_gb)
+    with keeping_traceback(Path(runs) if run is None else Path(run).parent):
+        prepared = prepare(dataset, options, context, ingest_options, budget_gb)
     name = prepared.dataset.manifest.dataset
     folder = run_folder(run, name, prepared, runs)
     if not force:
@@ -111,17 +113,18 @@ def train(
         if found is not None:
             return TrainResult(name, found[0].path, True, found[1], prepared.reports)
     require_one_thread_each(context.workforce)
-    opened = open_run(
-        folder,
-        prepared,
-        context,
-        resume=resume,
-        force=force,
-        memory_gb=memory_gb,
-        checkpoint_steps=checkpoint_steps,
-    )
-    _work(opened, context, on_epoch)
-    metrics = opened.finish(context, time.perf_counter() - start)
+    with keeping_traceback(folder.path):
+        opened = open_run(
+            folder,
+            prepared,
+            context,
+            resume=resume,
+            force=force,
+            memory_gb=memory_gb,
+            checkpoint_steps=checkpoint_steps,
+        )
+        _work(opened, context, on_epoch)
+        metrics = opened.finish(context, time.perf_counter() - start)
     return TrainResult(name, folder.path, False, metrics, prepared.reports)
 
 

@@ -378,5 +378,43 @@ def test_failed_work_has_exit_code_1_and_names_what_happened(leap, filled, monke
     assert "RuntimeError: the sky [fell]" in outcome.err
     assert "--debug" in outcome.err
     assert "Traceback" not in outcome.err
-    with pytest.raises(RuntimeError, match="the sky"):
-        leap("encode", "letters-low", "-e", "rwpe", "--dim", "30", "--debug")
+    debugged = leap("encode", "letters-low", "-e", "rwpe", "--dim", "30", "--debug")
+    assert debugged.code == 1
+    assert "Traceback" in debugged.err
+    assert "in broken" in debugged.err
+
+
+def test_debugging_changes_no_exit_code(leap, filled):
+    debugged = leap("extract", "letters-low", "--hops", "0", "--debug")
+    assert debugged.code == 2
+    assert "Traceback" in debugged.err
+    assert debugged.err.splitlines()[-1].startswith("Error: hops is 0")
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize(
+    ("part", "has_folder"),
+    [("leap.pipeline.derived.rwpe.RwpeRecipe.check", False), ("leap.pipeline.training.fold.run_fold", True)],
+)
+def test_unexpected_errors_of_training_leave_their_traceback_where_the_message_says(
+    leap, filled, tmp_path, monkeypatch, command, part, has_folder
+):
+    def broken(*args, **kwargs):
+        raise RuntimeError("the sky [fell]")
+
+    monkeypatch.setattr(part, broken)
+    what = {"train": ("train", "letters-low"), "sweep": ("sweep", "compare", "--on", "letters-low")}[command]
+    request = (*what, "-b", "gcn", "-e", "rwpe", "--epochs", "1", "--folds", "2", "--workers", "0")
+    shown = leap(*request)
+    assert shown.code == 1
+    assert "unexpected RuntimeError: the sky [fell]. The traceback is in runs/" in shown.err
+    assert "Traceback" not in shown.err
+    (kept,) = (tmp_path / "runs").rglob("traceback-*.txt")
+    assert str(kept.relative_to(tmp_path)) in shown.err
+    assert (kept.parent != tmp_path / "runs") == has_folder
+    assert "in broken" in kept.read_text()
+    again = ("--resume",) if command == "train" and has_folder else ()
+    debugged = leap(*request, *again, "--debug")
+    assert debugged.code == 1
+    assert "Traceback" in debugged.err
+    assert "in broken" in debugged.err

@@ -78,6 +78,19 @@ def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap,
     assert quiet.json["runs"][1]["error"]
 
 
+def test_results_found_by_name_alone_are_called_so(leap, shapes, tmp_path):
+    options = ("-b", "gcn", "-e", "none", *QUICK)
+    assert leap("sweep", "compare", "--on", "./shapes.json", *options).code == 0
+    shapes.unlink()
+    request = ("sweep", "compare", "--on", "shapes", *options)
+    shown = leap(*request)
+    assert shown.code == 0, shown.err
+    assert "cached (data absent)" in shown.out
+    assert "note: raw files of 'shapes' are absent, so 1 of 1 runs on it are answered by name" in shown.err
+    assert leap(*request, "--json").json["runs"][0]["data_absent"]
+    assert "raw files of shapes are absent: 1 run on it counted as done" in leap(*request, "--plan").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(("--on", "./none.json"), "none.json"), (("--on", "./shapes.json", "--graph-label", "famly"), "famly")],

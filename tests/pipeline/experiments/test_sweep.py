@@ -1,7 +1,9 @@
 """Sweeps: artifacts are made once, every run is done once, a failure stays alone, and the plan says so before."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +17,7 @@ from leap.pipeline.experiments.sweep_file import load
 from leap.pipeline.stages import materialize as making
 from leap.pipeline.training import fold
 from leap.store import Store
-from leap.store.errors import DamagedCheckpointWarning
+from leap.store.errors import DamagedCheckpointWarning, InvalidInputError
 
 SCORES = ("run", "fingerprint", "fold", "test_accuracy", "test_loss", "val_loss", "epochs", "best_epoch")
 
@@ -133,23 +135,86 @@ def test_a_dataset_that_is_gone_fails_alone(context, write_sweep, write_shapes, 
     assert [outcome.state for outcome in again.outcomes] == ["cached", "cached", "cached", "trained"]
 
 
-def test_results_stay_when_the_files_of_a_named_dataset_are_gone(write_sweep, tu_folder, tmp_path):
-    data = tmp_path / "raw"
+@pytest.fixture
+def toy(tu_folder, tmp_path):
+    """Labels of the named dataset 'toy', 40 paths in TU format under the folder `raw`."""
     graphs, nodes = range(1, 41), [(g, n) for g in range(1, 41) for n in range(3)]
     edges = [(3 * (g - 1) + a, 3 * (g - 1) + b) for g in graphs for a, b in ((1, 2), (2, 1), (2, 3), (3, 2))]
-    tu_folder(
+    folder = tu_folder(
         "toy",
-        data / "toy",
+        tmp_path / "raw" / "toy",
         A="".join(f"{a}, {b}\n" for a, b in edges),
         graph_indicator="".join(f"{g}\n" for g, _ in nodes),
         graph_labels="".join(f"{g % 2}\n" for g in graphs),
         node_attributes="".join(f"{g % 2 + n / 10}, {n}\n" for g, n in nodes),
     )
+    return folder / "toy_graph_labels.txt"
+
+
+def test_results_of_other_data_of_the_same_name_answer_nothing(toy, write_sweep, tmp_path):
+    context = Context(Store.open(tmp_path / "store"), data=tmp_path / "raw", workforce=Workforce(0))
+    file, runs = write_sweep(datasets="toy", encodings=["none", "rwpe"]), tmp_path / "runs"
+    sweep(file, context, runs=runs)
+    toy.write_text("".join(reversed(toy.read_text().splitlines(keepends=True))))
+    assert plan_sweep(file, context, runs=runs).as_json()["runs_done"] == 0
+    with toy.open("a") as stream:
+        stream.write("garbage\n")
+    assert plan_sweep(file, context, runs=runs).as_json()["runs_done"] == 0
+    with pytest.raises(InvalidInputError, match="'garbage' is not a whole number"):
+        sweep(file, context, runs=runs)
+    beside = sweep(write_sweep(datasets=["toy", "letters-low"], encodings=["none"], epochs=1), context, runs=runs)
+    assert [outcome.state for outcome in beside.outcomes] == ["failed", "trained"]
+    assert "'garbage' is not a whole number" in beside.failed[0].error
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs the /proc of Linux")
+def test_raw_files_that_cannot_be_read_are_not_absent(toy, write_sweep, tmp_path):
+    context = Context(Store.open(tmp_path / "store"), data=tmp_path / "raw", workforce=Workforce(0))
+    file, runs = write_sweep(datasets="toy", encodings=["none"]), tmp_path / "runs"
+    sweep(file, context, runs=runs)
+    toy.unlink()
+    toy.symlink_to("/proc/self/mem")  # a file that nobody can read from its beginning, not even root
+    refusal = "cannot read .*toy_graph_labels.txt: Input/output error"
+    with pytest.raises(InvalidInputError, match=refusal):
+        sweep(file, context, runs=runs)
+    plan = plan_sweep(file, context, runs=runs)
+    assert re.search(refusal, plan.datasets[0].problem)
+    assert plan.datasets[0].runs_done == 0
+
+
+def test_a_plan_knows_finished_runs_by_their_raw_files_without_a_store(toy, write_sweep, tmp_path):
+    context = Context(Store.open(tmp_path / "store"), data=tmp_path / "raw", workforce=Workforce(0))
+    file, runs = write_sweep(datasets="toy", encodings=["none"]), tmp_path / "runs"
+    sweep(file, context, runs=runs)
+    elsewhere = Context(Store.open(tmp_path / "other"), data=tmp_path / "raw", workforce=Workforce(0))
+    plan = plan_sweep(file, elsewhere, runs=runs).as_json()
+    assert (plan["runs_done"], plan["data_absent"]) == (1, 0)
+
+
+def test_of_several_results_for_absent_data_none_is_chosen(toy, write_sweep, tmp_path):
+    context = Context(Store.open(tmp_path / "store"), data=tmp_path / "raw", workforce=Workforce(0))
+    file, runs = write_sweep(datasets="toy", encodings=["none"], epochs=1), tmp_path / "runs"
+    sweep(file, context, runs=runs)
+    toy.write_text("".join(reversed(toy.read_text().splitlines(keepends=True))))
+    sweep(file, context, runs=runs)
+    shutil.rmtree(tmp_path / "raw")
+    assert plan_sweep(file, context, runs=runs).as_json()["runs_done"] == 0
+    with pytest.raises(InvalidInputError, match="toy"):
+        sweep(file, context, runs=runs)
+
+
+def test_results_stay_when_the_files_of_a_named_dataset_are_gone(write_sweep, toy, tmp_path):
+    data = tmp_path / "raw"
     context = Context(Store.open(tmp_path / "store"), data=data, workforce=Workforce(0))
     file, runs = write_sweep(datasets="toy", encodings=["none"]), tmp_path / "runs"
     assert [outcome.state for outcome in sweep(file, context, runs=runs).outcomes] == ["trained"]
     shutil.rmtree(data)
-    assert [outcome.state for outcome in sweep(file, context, runs=runs).outcomes] == ["cached"]
+    result = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in result.outcomes] == ["cached"]
+    assert [outcome.data_absent for outcome in result.outcomes] == [True]
+    assert (result.as_json()["cached"], result.as_json()["data_absent"]) == (1, 1)
+    plan = plan_sweep(file, context, runs=runs).as_json()
+    assert (plan["runs_done"], plan["data_absent"], plan["run_list"][0]["data_absent"]) == (1, 1, True)
     more = sweep(write_sweep(datasets="toy", encodings=["none", "rwpe"]), context, runs=runs)
     assert [outcome.state for outcome in more.outcomes] == ["cached", "failed"]
     assert "toy" in more.failed[0].error
@@ -168,7 +233,9 @@ def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_s
     monkeypatch.setattr(fold, "run_fold", breaking)
     first = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in first.outcomes] == ["trained", "failed", "trained"]
-    assert first.failed[0].error == "fold 1: unexpected OSError: the disk is on fire"
+    text, kept = first.failed[0].error.split(" The traceback is in ")
+    assert text == "fold 1: unexpected OSError: the disk is on fire."
+    assert "in breaking" in Path(kept.removesuffix(".")).read_text()
     assert len(scores(runs)) == 4
     plan = plan_sweep(file, context, runs=runs).as_json()
     assert (plan["runs_done"], plan["folds_done"], plan["folds"], plan["artifacts"]) == (2, 5, 6, 0)
@@ -176,6 +243,24 @@ def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_s
     assert [outcome.state for outcome in second.outcomes] == ["cached", "trained", "cached"]
     assert attempts.count(("rwpe", 0)) == 1
     assert attempts.count(("rwpe", 1)) == 2
+
+
+@pytest.mark.slow
+def test_an_unexpected_error_of_a_worker_keeps_the_workers_traceback(write_sweep, shapes, tmp_path):
+    context, runs = Context(Store.open(tmp_path / "store"), workforce=Workforce(2)), tmp_path / "runs"
+    file = write_sweep(datasets=shapes, encodings=["none", "rwpe"])
+    broken = sweep(file, context, selection=Selection(encodings=("none",)), runs=runs).outcomes[0].path
+    (broken / "metrics.json").unlink()
+    shutil.rmtree(broken / "fold-1")
+    (broken / "fold-1").write_text("in the way")
+    result = sweep(file, context, runs=runs)
+    assert [outcome.state for outcome in result.outcomes] == ["failed", "trained"]
+    text, kept = result.failed[0].error.split(" The traceback is in ")
+    assert text.startswith("fold 1: unexpected ")
+    kept = Path(kept.removesuffix("."))
+    assert kept.parent == broken
+    assert "in run_fold" in kept.read_text()
+    assert result.failed[0].traceback.startswith(kept.read_text())
 
 
 @pytest.mark.slow
