@@ -5,7 +5,6 @@ atomic: other processes see the old bytes or the new ones, never half of them.
 """
 
 import contextlib
-import errno
 import os
 import shutil
 import uuid
@@ -16,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leap.store.disk import is_full, is_read_only
 from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, StoreNotWritableError
 
 if TYPE_CHECKING:
@@ -100,12 +100,12 @@ def writing(url: str) -> Iterator[None]:
     except LeapError:
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if is_full(error):
             raise NoSpaceError(
                 f"no space left on the disk of the store at {url}. Free some ('leap store gc --dry-run' lists what is "
                 "unused) or choose another place with --store."
             ) from error
-        if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        if is_read_only(error):
             raise StoreNotWritableError(
                 f"the store at {url} is read-only ({error.strerror or error}). Choose a writable place with --store or "
                 "LEAP_STORE; what is already stored can still be read."

@@ -53,7 +53,7 @@ class TUFamily(Family):
         """Names of folders in TU format that the collection does not know."""
         try:
             folders = sorted(path.name for path in data.iterdir() if path.is_dir())
-        except OSError:  # no such folder, or not for us to read: nothing to discover
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # nothing there that we could discover
             return ()
         others = [name for name in folders if name not in TU_NAMES and is_safe_name(name)]
         return tuple(name for name in others if _find(data, name) is not None)

@@ -1,7 +1,7 @@
 """The table of runs, results.parquet: a row for each fold of each finished run, derived from the run folders.
 
 The folders are what counts. The table follows them: whatever it lacks, holds too much or holds in an older version is
-put right when it is read.
+put right when it is read. A damaged one, which checksums tell, is made anew.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from leap.pipeline.experiments.stand_ins import STAND_INS
 from leap.pipeline.training.relevance import Kind, matters
 from leap.pipeline.training.run_folder import METRICS, RunFolder
+from leap.store.disk import is_read_only, needing_space
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RESULTS = "results.parquet"
 VERSIONS_OF_RUNS = b"leap.runs"  # run -> time and size of the metrics.json that its rows are from
-LOCK_SECONDS = 60.0
 
 JUDGED = ("accuracy", "auroc", "average_precision", "r2", "mae", "mse", "loss")
 TEXT = ["run", "fingerprint", "dataset", "stand_in_for", "task", "backbone", "encoding", "projection", "hops"]
@@ -76,7 +76,13 @@ COLUMNS: dict[str, str] = {
 
 
 def results_table(root: Path | str) -> "pa.Table":
-    """Return the rows of all finished runs under a folder, by run and fold; the table on disk is put right first."""
+    """Return the rows of all finished runs under a folder, by run and fold; the table on disk is put right first.
+
+    Raises
+    ------
+    NoSpaceError
+        If the disk is full; the table on disk then stays as it was.
+    """
     return _update(Path(root), None)
 
 
@@ -87,18 +93,20 @@ def append(root: Path | str, folders: Iterable[RunFolder]) -> None:
 
 def _update(root: Path, names: "list[str] | None") -> "pa.Table":
     """Bring the rows of some runs up to date, or of all."""
-    import pyarrow as pa
     from filelock import FileLock
 
     if not root.is_dir():
         return _schema().empty_table()
+    way_out = f"{RESULTS} stays as it was, and no run is lost: free some space and run the same command again."
     try:
-        with FileLock(root / f".{RESULTS}.lock", timeout=LOCK_SECONDS):
+        with needing_space(root, way_out), FileLock(root / f".{RESULTS}.lock"):
             table, changed = _current(root, names)
             if changed:
-                _write(root, table)
-    except (PermissionError, pa.ArrowIOError):  # somebody else's results can be read all the same
-        table, _ = _current(root, names)
+                _write(root / RESULTS, table)
+    except OSError as error:
+        if not is_read_only(error):
+            raise
+        table, _ = _current(root, names)  # somebody else's results can be read all the same
     return table.replace_schema_metadata(None)
 
 
@@ -127,27 +135,36 @@ def _read(root: Path) -> "tuple[pa.Table, dict[str, str]]":
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(root / RESULTS)
+        table = pq.read_table(root / RESULTS, page_checksum_verification=True)
         versions = json.loads((table.schema.metadata or {})[VERSIONS_OF_RUNS])
         if table.schema.remove_metadata() == _schema() and isinstance(versions, dict):
             return table, versions
-    except (OSError, KeyError, ValueError, pa.ArrowException):
+    except (FileNotFoundError, PermissionError, KeyError, ValueError, pa.ArrowException):
         pass
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # Arrow's way to say that bytes are not what they should be.
     return _schema().empty_table(), {}
 
 
-def _write(root: Path, table: "pa.Table") -> None:
+def _write(path: Path, table: "pa.Table") -> None:
+    """Replace the table in one piece; whoever holds the lock is the only one to write the partial file."""
     import pyarrow.parquet as pq
 
-    partial = root / f".{RESULTS}.partial"
-    pq.write_table(table, partial, compression="zstd")
-    os.replace(partial, root / RESULTS)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _version(path: Path) -> str:
     try:
         status = path.stat()
-    except OSError:
+    except (FileNotFoundError, PermissionError):
         return ""
     return f"{status.st_mtime_ns} {status.st_size}"
 

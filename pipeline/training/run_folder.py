@@ -168,10 +168,10 @@ def _is_table(path: Path) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object from a file; None if it is missing or half-written."""
+    """Return a JSON object from a file; None if it is missing, half-written or not for us to read."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
         return None
     return content if isinstance(content, dict) else None
 

@@ -1,8 +1,10 @@
 """`leap sweep` as a shell sees it."""
 
 import json
+import shutil
 
 import networkx as nx
+import pyarrow.parquet as pq
 import pytest
 
 QUICK = ("--epochs", "1", "--folds", "2", "--workers", "0")
@@ -134,6 +136,40 @@ def test_a_finished_sweep_loads_neither_torch_nor_pyg(leap, lightly, shapes):
     request = ["sweep", "compare", "--on", "./shapes.json", "-b", "gcn", *QUICK]
     assert leap(*request).code == 0
     assert "0 trained, 5 cached, 0 failed" in lightly(*request)
+
+
+@pytest.fixture
+def two_runs(leap, shapes, tmp_path):
+    """A request that two finished runs answer, of which the table in `runs` knows one."""
+    request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "rwpe", *QUICK)
+    assert leap(*request[:-len(QUICK) - 2], *QUICK).code == 0
+    known = (tmp_path / "runs" / "results.parquet").read_bytes()
+    assert leap(*request).code == 0
+    (tmp_path / "runs" / "results.parquet").write_bytes(known)
+    return request
+
+
+def test_a_table_that_finds_no_space_is_an_error_and_stays_as_it_was(leap, two_runs, tmp_path, mount):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount(small, "-t", "tmpfs", "-o", "size=4m", "tmpfs")
+    shutil.copytree(tmp_path / "runs", small / "runs")
+    (small / "ballast").write_bytes(bytes(shutil.disk_usage(small).free))
+    before = (small / "runs" / "results.parquet").read_bytes()
+    shown = leap(*two_runs, "--runs", small / "runs")
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.startswith(f"Error: no space left on the disk of {small / 'runs'}. results.parquet stays as")
+    assert (small / "runs" / "results.parquet").read_bytes() == before
+    (small / "ballast").unlink()
+    assert leap(*two_runs, "--runs", small / "runs", "--json").json["cached"] == 2
+    assert len(set(pq.read_table(small / "runs" / "results.parquet")["run"].to_pylist())) == 2
+
+
+def test_finished_runs_answer_from_a_read_only_folder(leap, two_runs, tmp_path, read_only):
+    before = (tmp_path / "runs" / "results.parquet").read_bytes()
+    read_only(tmp_path / "runs")
+    assert leap(*two_runs, "--json").json["cached"] == 2
+    assert (tmp_path / "runs" / "results.parquet").read_bytes() == before
 
 
 @pytest.mark.parametrize(

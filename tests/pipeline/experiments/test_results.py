@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import shutil
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -97,6 +99,44 @@ def test_the_table_follows_the_folders(tmp_path):
     (tmp_path / RESULTS).unlink()
     assert len(rows(tmp_path)) == 3
     assert pq.read_table(tmp_path / RESULTS).num_rows == 3
+
+
+def test_a_flipped_bit_never_shows_in_a_row(tmp_path):
+    write_run(tmp_path, "a")
+    write_run(tmp_path, "b", accuracy=0.75)
+    expected = rows(tmp_path)
+    whole = (tmp_path / RESULTS).read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for position in range(4, footer, max(1, footer // 97)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        (tmp_path / RESULTS).write_bytes(damaged)
+        assert rows(tmp_path) == expected
+
+
+LIMITED = """
+import resource, sys
+from leap.pipeline.experiments.results import results_table
+from leap.store.errors import NoSpaceError
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    results_table(sys.argv[1])
+except NoSpaceError as error:
+    sys.exit(f"{error}")
+"""
+
+
+def test_a_full_disk_is_an_error_and_leaves_the_table_as_it_was(tmp_path):
+    write_run(tmp_path, "a")
+    results_table(tmp_path)
+    before = (tmp_path / RESULTS).read_bytes()
+    write_run(tmp_path, "b")
+    done = subprocess.run([sys.executable, "-c", LIMITED, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(f"no space left on the disk of {tmp_path}. {RESULTS} stays as it was")
+    assert (tmp_path / RESULTS).read_bytes() == before
+    assert not list(tmp_path.glob(".*.partial"))
+    assert {row["run"] for row in rows(tmp_path)} == {"a", "b"}
 
 
 def append_some(root, names):
