@@ -83,7 +83,7 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Return the gradients of features, directions and thresholds."""
-        found = _gradients(ctx, gradients[0].detach())
+        found: tuple[Tensor | None, ...] = _gradients(ctx, gradients[0].detach())
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("dect", found, (gradients[0], *ctx.saved_tensors))
         return *found, None, None, None, None, None

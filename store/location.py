@@ -5,6 +5,7 @@ atomic: other processes see the old bytes or the new ones, never half of them.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import uuid

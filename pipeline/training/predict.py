@@ -213,4 +213,6 @@ def _write(
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table(columns), path)
     except OSError as error:
-        raise InvalidInputError(f"cannot write {str(path)!r}: {error.strerror or error}. Give another --out.") from error
+        raise InvalidInputError(
+            f"cannot write {str(path)!r}: {error.strerror or error}. Give another --out."
+        ) from error

@@ -142,7 +142,7 @@ def test_a_finished_sweep_loads_neither_torch_nor_pyg(leap, lightly, shapes):
 def two_runs(leap, shapes, tmp_path):
     """A request that two finished runs answer, of which the table in `runs` knows one."""
     request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "rwpe", *QUICK)
-    assert leap(*request[:-len(QUICK) - 2], *QUICK).code == 0
+    assert leap(*request[: -len(QUICK) - 2], *QUICK).code == 0
     known = (tmp_path / "runs" / "results.parquet").read_bytes()
     assert leap(*request).code == 0
     (tmp_path / "runs" / "results.parquet").write_bytes(known)
