@@ -1,7 +1,6 @@
 """Read the graphs around a partition: its own nodes and, where a graph is cut, those within some hops of them."""
 
 import functools
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.pipeline.recent import RecentValues
 from leap.store import Artifact, Partition, Store
 
 CACHE_BYTES = 512 * 2**20
@@ -31,34 +31,37 @@ class LocalGraph:
     indices: NDArray[Any]
     sources: NDArray[np.int64]
 
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in (self.ids, self.indptr, self.indices, self.sources))
+
 
 class GraphReader:
     """Random access to a stored dataset by node ranges, keeping lately read arrays within a memory budget.
 
     A cut graph is loaded whole if its arrays take at most `whole_graph_bytes`, and otherwise gathered row by row
-    around the nodes asked for. Both ways give the same neighbourhoods.
+    around the nodes asked for. Both ways give the same neighbourhoods. Tasks on several threads may share a reader:
+    it never changes but for what it remembers, and the arrays that it returns cannot be written to.
     """
 
     def __init__(
         self, dataset: Artifact, cache_bytes: int = CACHE_BYTES, whole_graph_bytes: int = WHOLE_GRAPH_BYTES
     ) -> None:
         self.dataset = dataset
-        self._cache: OrderedDict[tuple[int, str], NDArray[Any]] = OrderedDict()
-        self._cache_bytes = cache_bytes
         self._whole_graph_bytes = whole_graph_bytes
-        self._last_closed: tuple[tuple[int, int], LocalGraph] | None = None
+        self._arrays: RecentValues[NDArray[Any]] = RecentValues(cache_bytes, lambda array: array.nbytes)
+        # Consecutive partitions of one cut graph ask for the same piece again and again.
+        self._pieces: RecentValues[LocalGraph] = RecentValues(whole_graph_bytes, LocalGraph.nbytes)
 
     def array(self, partition: int, name: str) -> NDArray[Any]:
         """Return one array of a partition of the dataset."""
-        key = (partition, name)
-        if key in self._cache:
-            self._cache.move_to_end(key)
-            return self._cache[key]
-        value = self.dataset.read(partition, [name])[name]
-        self._cache[key] = value
-        while sum(array.nbytes for array in self._cache.values()) > self._cache_bytes and len(self._cache) > 1:
-            self._cache.popitem(last=False)
-        return value
+
+        def read() -> NDArray[Any]:
+            array = self.dataset.read(partition, [name])[name]
+            array.flags.writeable = False
+            return array
+
+        return self._arrays.get((partition, name), read)
 
     def overlapping(self, lo: int, hi: int) -> list[Partition]:
         """Return the partitions of the dataset that own a node from lo to hi."""
@@ -138,13 +141,15 @@ class GraphReader:
         closed = self._closed_range(int(sources[0]), int(sources[-1]) + 1)
         if closed is None:
             return self._halo(sources, hops)
-        # Consecutive partitions of one cut graph ask for the same piece again and again.
-        if self._last_closed is None or self._last_closed[0] != closed:
-            ids = np.arange(closed[0], closed[1], dtype=np.int64)
-            counts, neighbours = self.rows(ids)
-            shifted = (neighbours - neighbours.dtype.type(closed[0])) if closed[0] else neighbours
-            self._last_closed = (closed, LocalGraph(ids, _pointers(counts), shifted, ids[:0]))
-        return replace(self._last_closed[1], sources=sources - closed[0])
+        piece = self._pieces.get(closed, lambda: self._whole(*closed))
+        return replace(piece, sources=sources - closed[0])
+
+    def _whole(self, lo: int, hi: int) -> LocalGraph:
+        ids = np.arange(lo, hi, dtype=np.int64)
+        counts, neighbours = self.rows(ids)
+        return LocalGraph(
+            ids, _pointers(counts), (neighbours - neighbours.dtype.type(lo)) if lo else neighbours, ids[:0]
+        )
 
     def _closed_range(self, lo: int, hi: int) -> tuple[int, int] | None:
         """Return a node range of whole graphs around lo to hi if it is small enough to load, else None."""

@@ -1,6 +1,7 @@
 """Laplacian encodings: canonical eigenvectors of the normalized Laplacian of every graph, dense or sparse by size."""
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,9 @@ from leap.store.errors import InvalidInputError
 DENSE_LIMIT = 512  # nodes of a component up to which the whole spectrum is computed
 STACK_BYTES = 16 * 2**20
 SUSPICIOUS_RESIDUAL = 1e-9
+# The number of BLAS threads is the process's, and the first thread that leaves would lift the limit for the others:
+# threads of one process take turns. Processes are what solves in parallel.
+_LIMITING_BLAS = Lock()
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ def lape(
 
     D^-1/2 is 0 for an isolated node, whose eigenvalue is then 1. The basis is canonical (`lape_canonical`): up to
     rounding it depends on the graph alone. Bit by bit, column j does not depend on `dim`, on the other graphs of the
-    call, on the number of threads or on the run; BLAS is limited to one thread meanwhile.
+    call, on the number of threads or on the run; BLAS is limited to one thread meanwhile, and threads that call this at
+    once take turns.
 
     Parameters
     ----------
@@ -89,7 +94,7 @@ def lape(
     indptr, node_ptr = read_only(indptr, np.int64), read_only(node_ptr, np.int64)
     indices = read_only(indices, np.int32 if len(indptr) <= 2**31 else np.int64)
     _check_adjacency(indptr, indices, node_ptr)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _LIMITING_BLAS, threadpool_limits(limits=1, user_api="blas"):
         return _lape(indptr, indices, node_ptr, dim, drop == "components", dense_limit)
 
 

@@ -1,5 +1,8 @@
 """Reading around a partition: a cut graph gives what the whole graph gives, whichever way its pieces are gathered."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -148,10 +151,58 @@ def test_nothing_is_around_no_nodes():
     assert local.indptr.tolist() == [0]
 
 
-def test_the_cache_stays_within_its_budget():
+class Overtaken(np.ndarray):
+    """An array during whose weighing another thread reads something else from the same reader, once."""
+
+    then = None
+
+    @property
+    def nbytes(self):
+        then, Overtaken.then = Overtaken.then, None
+        if then is not None:
+            other = threading.Thread(target=then)
+            other.start()
+            other.join()
+        return super().nbytes
+
+
+def test_a_thread_may_read_while_another_makes_room(monkeypatch):
     _, dataset = dataset_of(SHAPES["cut path"])
-    reader = GraphReader(dataset, cache_bytes=300)
-    for part in dataset.partitions:
-        reader.features(np.arange(part.node_lo, part.node_hi))
-        reader.rows(np.arange(part.node_lo, part.node_hi))
-        assert sum(array.nbytes for array in reader._cache.values()) <= 300
+    plain = dataset.read
+    monkeypatch.setattr(
+        dataset, "read", lambda part, names: {name: a.view(Overtaken) for name, a in plain(part, names).items()}
+    )
+    reader = GraphReader(dataset)
+    reader.array(0, "x")
+    monkeypatch.setattr(Overtaken, "then", staticmethod(lambda: reader.array(1, "x")))
+    reader.array(2, "x")
+    assert Overtaken.then is None
+    for part in range(3):
+        assert np.array_equal(reader.array(part, "x"), plain(part, ["x"])["x"])
+
+
+def test_threads_that_ask_for_the_same_at_once_read_it_once(monkeypatch):
+    _, dataset = dataset_of(SHAPES["cut path"])
+    plain, reads, started = dataset.read, [], threading.Barrier(4)
+
+    def counted(part, names):
+        reads.append((part, *names))
+        return plain(part, names)
+
+    monkeypatch.setattr(dataset, "read", counted)
+    reader = GraphReader(dataset)
+
+    def ask(part):
+        started.wait()
+        return reader.around(part.node_lo, part.node_hi, 2).indices.tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, dataset.partitions[:4]))
+    assert found == [reader.around(p.node_lo, p.node_hi, 2).indices.tolist() for p in dataset.partitions[:4]]
+    assert len(reads) == len(set(reads))
+
+
+def test_arrays_of_a_reader_cannot_be_written_to():
+    _, dataset = dataset_of(SHAPES["cut path"])
+    with pytest.raises(ValueError, match="read-only"):
+        GraphReader(dataset).array(0, "x")[:] = 0

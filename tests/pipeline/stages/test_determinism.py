@@ -1,5 +1,7 @@
 """Results depend on the data and the parameters alone: not on workers, nor on how the dataset is cut."""
 
+import sys
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -47,6 +49,25 @@ def test_encodings_of_a_large_graph_have_the_same_bytes_wherever_they_are_comput
     here, there = new_context("here"), new_context("there", scheduler=scheduler)
     for context in (here, there):
         encode(large, ["rwpe", "lape"], params={"dim": 8}, ingest_options=options, context=context)
+    assert snapshot(here.store.url) == snapshot(there.store.url)
+
+
+@pytest.mark.slow
+def test_a_worker_with_several_threads_gives_the_same_bytes(source_of, new_context, snapshot):
+    """What `dask worker ADDRESS` starts: one process whose tasks share whatever belongs to the process."""
+    from distributed import Client, LocalCluster
+
+    graphs = [nx.gnp_random_graph(6 + number % 9, 0.3, seed=number) for number in range(300)]
+    many = source_of([*graphs, nx.connected_watts_strogatz_graph(600, 4, 0.1, seed=3)], "many")
+    options = IngestOptions(partition_mb=0.001)
+    with LocalCluster(n_workers=1, threads_per_worker=4, processes=True, dashboard_address="localhost:0") as cluster:
+        with Client(cluster, set_as_default=False) as client:
+            client.run(sys.setswitchinterval, 1e-6)  # threads overtake each other as often as they can
+        here, there = new_context("here"), new_context("there", scheduler=cluster.scheduler_address)
+        for context in (here, there):
+            report = extract(many, 1, ingest_options=options, context=context)
+            assert report.artifacts[1].partitions > 150
+            encode(many, "lape", params={"dim": 4}, ingest_options=options, context=context)
     assert snapshot(here.store.url) == snapshot(there.store.url)
 
 
