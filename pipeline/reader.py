@@ -1,9 +1,9 @@
 """Read the graphs around a partition: its own nodes and, where a graph is cut, those within some hops of them."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,17 @@ from leap.store import Artifact, Partition, Store
 
 CACHE_BYTES = 512 * 2**20
 WHOLE_GRAPH_BYTES = 512 * 2**20
+
+
+class Sized(Protocol):
+    """Something that knows how many bytes it takes."""
+
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        ...
+
+
+S = TypeVar("S", bound=Sized)
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,7 @@ class GraphReader:
         self._arrays: RecentValues[NDArray[Any]] = RecentValues(cache_bytes, lambda array: array.nbytes)
         # Consecutive partitions of one cut graph ask for the same piece again and again.
         self._pieces: RecentValues[LocalGraph] = RecentValues(whole_graph_bytes, LocalGraph.nbytes)
+        self._inputs: RecentValues[Any] = RecentValues(cache_bytes, lambda part: part.nbytes())
 
     def array(self, partition: int, name: str) -> NDArray[Any]:
         """Return one array of a partition of the dataset."""
@@ -62,6 +74,14 @@ class GraphReader:
             return array
 
         return self._arrays.get((partition, name), read)
+
+    def input(self, artifact: Artifact, partition: int, read: Callable[[Artifact, int], S]) -> S:
+        """Return what `read` makes of a partition of another artifact of the dataset, and remember it.
+
+        Parts of a result that are smaller than their input come one after the other, on this thread or another.
+        """
+        found: S = self._inputs.get((artifact.key, partition, read), lambda: read(artifact, partition))
+        return found
 
     def overlapping(self, lo: int, hi: int) -> list[Partition]:
         """Return the partitions of the dataset that own a node from lo to hi."""

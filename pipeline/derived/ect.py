@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 
 CELLS_A_SECOND = 5e6
 Operands = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
+
+
+class _Part(NamedTuple):
+    """One partition of the neighbourhoods, with the statistics of its nodes."""
+
+    hoods: Neighborhoods
+    mean: "NDArray[Any]"
+    scale: "NDArray[Any]"
+
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        hoods = (self.hoods.node_ptr, self.hoods.nodes, self.hoods.edge_ptr, self.hoods.edges)
+        return sum(int(array.nbytes) for array in (*hoods, self.mean, self.scale))
+
+
+def _read_part(neighborhoods: Artifact, partition: int) -> _Part:
+    arrays = neighborhoods.read(partition, ["mean", "scale"])
+    return _Part(neighborhoods.neighborhoods(partition), arrays["mean"], arrays["scale"])
 
 
 class TransformRecipe(Recipe):
@@ -127,11 +145,11 @@ class TransformRecipe(Recipe):
         for part in neighborhoods.partitions:
             lo, hi = max(part.node_lo, partition.node_lo), min(part.node_hi, partition.node_hi)
             if lo < hi:
-                arrays = neighborhoods.read(part.index, ["mean", "scale"])
+                known = reader.input(neighborhoods, part.index, _read_part)
                 rows = slice(lo - part.node_lo, hi - part.node_lo)
-                hoods.append(neighborhoods.neighborhoods(part.index).select(rows.start, rows.stop, shift=0))
-                mean.append(arrays["mean"][rows])
-                scale.append(arrays["scale"][rows])
+                hoods.append(known.hoods.select(rows.start, rows.stop, shift=0))
+                mean.append(known.mean[rows])
+                scale.append(known.scale[rows])
         if not hoods:
             empty = neighborhoods.neighborhoods(0).select(0, 0)
             width = reader.dataset.manifest.summary["features"]

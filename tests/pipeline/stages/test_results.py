@@ -10,6 +10,7 @@ from leap.pipeline.kernels.khop import khop_arrays
 from leap.pipeline.kernels.lape import lape
 from leap.pipeline.kernels.rwpe import rwpe
 from leap.pipeline.kernels.stats import mean_and_scale
+from leap.store import Artifact
 
 ODD = {
     "one node": [nx.empty_graph(1)],
@@ -156,3 +157,22 @@ def test_given_directions_are_used_as_unit_vectors(varied, new_context):
     one, two = (context.store.get(key).load("encoding") for key in keys)
     assert keys[0] != keys[1]
     assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", ["dect", "lect"])
+def test_a_partition_of_neighbourhoods_is_read_once_for_all_the_smaller_parts_made_of_it(
+    varied, new_context, kind, monkeypatch
+):
+    context, reads, plain = new_context(), [], Artifact.read
+
+    def counted(artifact, partition, names=None):
+        if artifact.kind == "neighborhoods":
+            reads.extend((partition, name) for name in names)
+        return plain(artifact, partition, names)
+
+    monkeypatch.setattr(Artifact, "read", counted)
+    options = IngestOptions(partition_mb=0.012)
+    report = encode(varied, kind, params={"directions": 16, "thresholds": 16}, ingest_options=options, context=context)
+    inputs = context.store.find("neighborhoods", "varied").partitions
+    assert report[kind].partitions >= 5 * len(inputs)
+    assert len(reads) == len(set(reads)) == 6 * len(inputs)
