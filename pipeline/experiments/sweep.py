@@ -1,5 +1,6 @@
 """The sweep: artifacts that are missing, then the folds of all runs on one workforce, then the results of each."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from leap.pipeline.failures import keep_traceback, keeping_traceback, sentence, 
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
-from leap.pipeline.training.run import Run, open_run
+from leap.pipeline.training.run import Run, plan_run
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_folder
 from leap.store import LeapError
 from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDatasetError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leap.pipeline.training.fold import FoldJob
 
 State = Literal["cached", "trained", "failed"]
+MOST_OPEN = 100  # runs whose folders are held at once; each takes a file descriptor, of which some systems give few
 WRONG_INPUT = InvalidInputError.exit_code
 METRIC_OF_TASK = {"graph-regression": "r2"}
 # A dataset that only its files make known is an unknown one without them.
@@ -144,8 +146,8 @@ def sweep(
     """
     file = source if isinstance(source, SweepFile) else load(source)
     specs = expand(file, selection)
-    with keeping_traceback(Path(runs)):
-        work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
+    work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
+    with keeping_traceback(Path(runs)), contextlib.closing(work):
         for dataset in dict.fromkeys(spec.dataset for spec in specs):
             work.open([spec for spec in specs if spec.dataset == dataset])
         work.refuse_wrong_input()
@@ -160,7 +162,8 @@ class _Sweep:
 
     Attributes
     ----------
-    opened : runs by fingerprint, with the requests that they answer.
+    opened : runs whose folders are held, by fingerprint, with the requests that they answer.
+    later : runs that another process has, or that are too many to be held at once.
     wrong : errors in what was asked for, one for each run that failed by it.
     """
 
@@ -172,6 +175,7 @@ class _Sweep:
     checkpoint_steps: int
     outcomes: dict[RunSpec, Outcome] = field(default_factory=dict)
     opened: dict[str, tuple[Run, list[RunSpec]]] = field(default_factory=dict)
+    later: dict[str, tuple[Run, list[RunSpec]]] = field(default_factory=dict)
     wrong: list[LeapError] = field(default_factory=list)
     history: History = field(init=False)
 
@@ -231,32 +235,83 @@ class _Sweep:
 
     def _open(self, spec: RunSpec, materials: Materials) -> None:
         prepared = materials.prepared(spec)
-        if prepared.fingerprint in self.opened:
-            self.opened[prepared.fingerprint][1].append(spec)
-            return
+        for group in (self.opened, self.later):
+            if prepared.fingerprint in group:
+                group[prepared.fingerprint][1].append(spec)
+                return
         folder = run_folder(None, prepared.dataset.manifest.dataset, prepared, self.root)
-        run = open_run(
-            folder,
-            prepared,
-            self.context,
-            resume=folder.config() is not None,
-            memory_gb=self.memory_gb,
-            checkpoint_steps=self.checkpoint_steps,
-        )
-        self.opened[prepared.fingerprint] = run, [spec]
+        run = plan_run(folder, prepared, self.context, memory_gb=self.memory_gb, checkpoint_steps=self.checkpoint_steps)
+        self.later[prepared.fingerprint] = run, [spec]
+        if len(self.opened) < MOST_OPEN:
+            self._hold(prepared.fingerprint)
+
+    def _hold(self, fingerprint: str, *, wait: bool = False) -> None:
+        """Open a run if its folder can be had; take its results if another process has left them meanwhile."""
+        run, specs = self.later.pop(fingerprint)
+        if not run.lock.take(wait=wait):
+            self.later[fingerprint] = run, specs
+            return
+        self.opened[fingerprint] = run, specs
+        metrics = run.folder.finished(fingerprint)
+        try:
+            if metrics is None:
+                run.open(self.context)
+                return
+        except Exception:
+            self._release(fingerprint)
+            raise
+        self._release(fingerprint)
+        for spec in specs:
+            self._end(spec, "cached", (run.folder, metrics))
+
+    def _release(self, fingerprint: str) -> None:
+        self.opened.pop(fingerprint)[0].lock.release()
+
+    def close(self) -> None:
+        """Give up all folders."""
+        for fingerprint in list(self.opened):
+            self._release(fingerprint)
 
     def refuse_wrong_input(self) -> None:
         """Raise if nothing can be done at all, and trying again will not help."""
-        if self.wrong and not self.opened and len(self.wrong) == len(self.outcomes):
+        if self.wrong and not self.opened and not self.later and len(self.wrong) == len(self.outcomes):
             raise InvalidInputError("\n".join(dict.fromkeys(map(str, self.wrong))))
 
     def train(self, on_event: Callable[[SweepEvent], None] | None) -> None:
-        """Train the folds of all opened runs."""
+        """Train the folds of all opened runs, and then of those that were left for later.
+
+        Nobody is waited for while runs are held: two sweeps that have some of each other's would wait for ever.
+        """
+        if self.opened or self.later:
+            require_one_thread_each(self.context.workforce)
+        while self.opened or self.later:
+            if not self.opened:
+                self._hold_later()
+            self._train_opened(on_event)
+            self.close()
+
+    def _hold_later(self) -> None:
+        """Open runs that were left for later: those that are free, else the first of them once it is."""
+        for fingerprint in list(self.later):
+            if len(self.opened) < MOST_OPEN:
+                self._try_to_hold(fingerprint)
+        if self.later and not self.opened:
+            fingerprint, (_, specs) = next(iter(self.later.items()))
+            self.context.reporter.note(f"another process is training {specs[0].label}; waiting for it")
+            self._try_to_hold(fingerprint, wait=True)
+
+    def _try_to_hold(self, fingerprint: str, *, wait: bool = False) -> None:
+        _, specs = self.later[fingerprint]
+        try:
+            self._hold(fingerprint, wait=wait)
+        except Exception as error:
+            self._fail(specs, error)
+
+    def _train_opened(self, on_event: Callable[[SweepEvent], None] | None) -> None:
         if not self.opened:
             return
         from leap.pipeline.training.fold import run_fold
 
-        require_one_thread_each(self.context.workforce)
         for fingerprint, (run, _) in self.opened.items():
             if run.is_done:  # stopped between its last fold and its end
                 self._finish(fingerprint)
@@ -292,6 +347,8 @@ class _Sweep:
         except Exception as error:
             self._fail(specs, error, folder=run.folder.path)
             return
+        finally:
+            run.lock.release()
         for spec in specs:
             self._end(spec, "trained", (run.folder, metrics))
 

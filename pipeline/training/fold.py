@@ -15,12 +15,14 @@ from leap.pipeline.cluster import refuse_threaded_worker
 from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
 from leap.pipeline.training.durable import replacing, write
 from leap.pipeline.training.evaluate import Evaluation, evaluate
+from leap.pipeline.training.folder_lock import FolderLock
 from leap.pipeline.training.loop import Epoch, Training
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT
+from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, RunFolder, done_fold
 from leap.pipeline.training.splits import Split, graph_labels
 from leap.store import Artifact, Store
+from leap.store.errors import WorkFailedError
 from leap.store.store import view
 
 
@@ -66,26 +68,35 @@ def run_fold(job: FoldJob) -> dict[str, Any]:
 
     Runs on one thread and seeds torch itself, so that the result does not depend on who runs it. Torch's generator and
     number of threads, which belong to the process, are as before afterwards; meanwhile other folds in this process
-    wait.
+    wait. So does the same fold in another process, which then takes the result.
 
     Raises
     ------
     InvalidInputError
         On a Dask worker with several threads.
+    WorkFailedError
+        If the folder was given to another run.
     """
     refuse_threaded_worker()
-    with borrowed_generator(job.options.seed):
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return _run(job)
-        finally:
-            torch.set_num_threads(threads)
+    folder, number = Path(job.folder), job.split.number
+    with FolderLock(folder):
+        done = done_fold(folder, number, job.fingerprint)
+        if done is not None:
+            return done
+        config = RunFolder(folder.parent).config()
+        if config is None or config["fingerprint"] != job.fingerprint:
+            raise WorkFailedError(f"{folder.parent} is another run's by now; fold {number} is not trained there.")
+        with borrowed_generator(job.options.seed):
+            threads = torch.get_num_threads()
+            torch.set_num_threads(1)
+            try:
+                return _run(job)
+            finally:
+                torch.set_num_threads(threads)
 
 
 def _run(job: FoldJob) -> dict[str, Any]:
     options, folder = job.options, Path(job.folder)
-    folder.mkdir(parents=True, exist_ok=True)
     inputs = job.source.open()
     parts = {name: _part(job, inputs, name) for name in ("train", "val", "test")}
     network = Network(options.network, job.facts)

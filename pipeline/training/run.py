@@ -1,12 +1,16 @@
-"""A run under way: its folder, the folds that are left to do, and its end."""
+"""A run and its life in a folder: planned, opened by one process at a time, its folds done, and its end."""
 
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leap.models.network_config import DatasetFacts
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.provenance import versions
+from leap.pipeline.training.folder_lock import FolderLock
 from leap.pipeline.training.metrics import mean_and_std
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.prepared import Prepared, artifact_costs
@@ -23,10 +27,11 @@ GIB = 2**30
 
 @dataclass
 class Run:
-    """A run that was opened.
+    """A run in its folder: planned first, then opened while its lock is held.
 
     Attributes
     ----------
+    lock : of the folder, from opening to the end.
     done : results by fold, of earlier attempts too.
     jobs : folds that are left to do.
     """
@@ -34,9 +39,89 @@ class Run:
     folder: RunFolder
     prepared: Prepared
     facts: DatasetFacts
-    folds: list[int]
-    done: dict[int, dict[str, Any]]
-    jobs: "list[FoldJob]"
+    planned: "list[FoldJob]"
+    lock: FolderLock
+    done: dict[int, dict[str, Any]] = field(default_factory=dict)
+    jobs: "list[FoldJob]" = field(default_factory=list)
+
+    @property
+    def folds(self) -> list[int]:
+        """Numbers of all folds."""
+        return [job.split.number for job in self.planned]
+
+    @contextlib.contextmanager
+    def held(self, context: Context) -> Iterator[None]:
+        """Hold the lock during a block, waiting for another process that trains the run."""
+        if not self.lock.take():
+            context.reporter.note("another process is training this run; waiting for it")
+            self.lock.take(wait=True)
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    def open(self, context: Context, *, resume: bool | None = None, force: bool = False) -> None:
+        """Start the run in its folder, or continue the one that is there. The lock must be held.
+
+        Parameters
+        ----------
+        resume : whether there must be a run to continue, or must be none; None: either will do.
+
+        Raises
+        ------
+        InvalidInputError
+            If the folder holds another run, or an unfinished one and `resume` is false.
+        """
+        if not force:
+            self.refuse_another(resume=bool(resume))
+            self._refuse_unfinished(resume)
+        else:
+            self.folder.clear(lambda number: self._say_held(context, number))
+        self.folder.start(
+            {
+                "dataset": self.prepared.dataset.manifest.dataset,
+                "options": self.prepared.options.model_dump(mode="json"),
+                "artifacts": [{"kind": report.kind, "key": report.key} for report in self.prepared.reports],
+                "facts": self.facts.model_dump(mode="json"),
+                "classes": self.prepared.dataset.manifest.summary.get("classes"),
+                "fingerprint": self.prepared.fingerprint,
+            }
+        )
+        found = self.folder.results(self.prepared.fingerprint)
+        self.done = {number: found[number] for number in self.folds if number in found}
+        self.jobs = [job for job in self.planned if job.split.number not in self.done]
+        for job in self.jobs:
+            if FolderLock(Path(job.folder)).is_held_elsewhere():
+                self._say_held(context, job.split.number)
+
+    def _say_held(self, context: Context, number: int) -> None:
+        context.reporter.note(f"a worker of an earlier command is training fold {number} of this run; waiting for it")
+
+    def refuse_another(self, *, resume: bool) -> None:
+        """Raise if the folder holds another run, or nothing to resume."""
+        found = self.folder.config()
+        if found is None and resume:
+            raise InvalidInputError(
+                f"there is no run in {self.folder.path} to resume. Leave --resume out to start one."
+            )
+        if found is None and self.folder.holds_another(self.prepared.fingerprint):
+            reason = "it has no config.yaml, and results with other options or data"
+        elif found is not None and found["fingerprint"] != self.prepared.fingerprint:
+            reason = _difference(found, self.prepared)
+        else:
+            return
+        raise InvalidInputError(
+            f"{self.folder.path} holds another run ({reason}). 'leap train' uses another folder with --run, or "
+            "replaces that run with --force."
+        )
+
+    def _refuse_unfinished(self, resume: bool | None) -> None:
+        if resume is False and self.folder.config() is not None:
+            done = len(self.folder.results(self.prepared.fingerprint))
+            raise InvalidInputError(
+                f"{self.folder.path} holds this run unfinished: {done} of {len(self.folds)} folds are done. Continue "
+                "it with --resume, or start over with --force."
+            )
 
     @property
     def is_done(self) -> bool:
@@ -94,22 +179,20 @@ class Run:
         }
 
 
-def open_run(
+def plan_run(
     folder: RunFolder,
     prepared: Prepared,
     context: Context,
     *,
-    resume: bool = False,
-    force: bool = False,
     memory_gb: float = 2.0,
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
 ) -> Run:
-    """Start a run in its folder, or continue the one that is there.
+    """Return a run that has not been opened yet; nothing is written.
 
     Raises
     ------
     InvalidInputError
-        If the dataset cannot be cut into folds, or the folder holds another or an unfinished run.
+        If the dataset cannot be cut into folds.
     """
     from leap.pipeline.training.fold import FoldJob
     from leap.pipeline.training.splits import class_frequencies, make_splits
@@ -117,11 +200,8 @@ def open_run(
     options, dataset = prepared.options, prepared.dataset
     facts = dataset_facts(dataset)
     splits = make_splits(dataset, options)
-    _open_folder(folder, prepared, facts, resume=resume, force=force)
     is_weighted = options.class_weight == "frequency" and facts.task != "graph-regression"
     weights = class_frequencies(dataset) if is_weighted else None
-    numbers = [split.number for split in splits]
-    done = {number: result for number, result in folder.results(prepared.fingerprint).items() if number in numbers}
     jobs = [
         FoldJob(
             prepared.source(context.store.url),
@@ -136,49 +216,8 @@ def open_run(
             int(memory_gb * GIB),
         )
         for split in splits
-        if split.number not in done
     ]
-    return Run(folder, prepared, facts, numbers, done, jobs)
-
-
-def _open_folder(folder: RunFolder, prepared: Prepared, facts: DatasetFacts, *, resume: bool, force: bool) -> None:
-    if not force:
-        _refuse_another(folder, prepared, resume=resume)
-        if folder.config() is not None and not resume:
-            done = len(folder.results(prepared.fingerprint))
-            raise InvalidInputError(
-                f"{folder.path} holds this run unfinished: {done} of {prepared.options.folds} folds are done. Continue "
-                "it with --resume, or start over with --force."
-            )
-    if force:
-        folder.clear()
-    folder.start(
-        {
-            "dataset": prepared.dataset.manifest.dataset,
-            "options": prepared.options.model_dump(mode="json"),
-            "artifacts": [{"kind": report.kind, "key": report.key} for report in prepared.reports],
-            "facts": facts.model_dump(mode="json"),
-            "classes": prepared.dataset.manifest.summary.get("classes"),
-            "fingerprint": prepared.fingerprint,
-        }
-    )
-
-
-def _refuse_another(folder: RunFolder, prepared: Prepared, *, resume: bool) -> None:
-    """Raise if a folder holds another run, or nothing to resume."""
-    found = folder.config()
-    if found is None and resume:
-        raise InvalidInputError(f"there is no run in {folder.path} to resume. Leave --resume out to start one.")
-    if found is None and folder.holds_another(prepared.fingerprint):
-        reason = "it has no config.yaml, and results with other options or data"
-    elif found is not None and found["fingerprint"] != prepared.fingerprint:
-        reason = _difference(found, prepared)
-    else:
-        return
-    raise InvalidInputError(
-        f"{folder.path} holds another run ({reason}). 'leap train' uses another folder with --run, or replaces that "
-        "run with --force."
-    )
+    return Run(folder, prepared, facts, jobs, FolderLock(folder.path))
 
 
 def _difference(found: dict[str, Any], prepared: Prepared) -> str:

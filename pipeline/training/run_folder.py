@@ -6,18 +6,22 @@ curves.parquet        losses and metrics of every epoch of every fold
 predictions.parquet   predictions of the test parts
 fold-0/ …             best.pt, last.pt, epochs.jsonl, result.json, predictions.parquet
 traceback-….txt       what an unexpected error left
+.lock, fold-0/.lock   held by the process that does the run, and by the one that trains the fold
+
+A run has one writer, from its opening to its end. As workers outlive a main process that is killed, so has each fold.
 """
 
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leap.pipeline.failures import TRACEBACKS
 from leap.pipeline.training.durable import replacing, write
+from leap.pipeline.training.folder_lock import LOCK, FolderLock, cannot_write
 from leap.store.errors import InvalidInputError
 
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
@@ -67,6 +71,11 @@ class RunFolder:
         """Return the results, or None while there are none."""
         return read_json(self.path / METRICS)
 
+    def finished(self, fingerprint: str) -> dict[str, Any] | None:
+        """Return the results of a run; None while there are none, or if they are another's."""
+        metrics = self.metrics()
+        return metrics if metrics is not None and metrics.get("fingerprint") == fingerprint else None
+
     def results(self, fingerprint: str) -> dict[int, dict[str, Any]]:
         """Return what the folds of a run have left, by number; what another run left here is passed over."""
         found = {number: done_fold(path, number, fingerprint) for number, path in self._folds().items()}
@@ -89,20 +98,25 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             write(self.path / CONFIG, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         except OSError as error:
-            raise InvalidInputError(
-                f"cannot write the run folder {str(self.path)!r}: {error.strerror}. Give another one to 'leap train' "
-                "with --run, or another folder of all runs to 'leap sweep' with --runs."
-            ) from error
+            raise cannot_write(self.path, error) from error
 
-    def clear(self) -> None:
-        """Remove everything that a run left here, and nothing else."""
-        # First what says that the run is finished.
+    def clear(self, on_wait: Callable[[int], None]) -> None:
+        """Remove everything that a run left here, and nothing else.
+
+        A fold that a worker of a dead process still trains is waited for; `on_wait` is told its number. Without the
+        configuration no other is begun.
+        """
         for name in (METRICS, CONFIG, CURVES, PREDICTIONS):
             (self.path / name).unlink(missing_ok=True)
         for path in self.path.glob(TRACEBACKS):
             path.unlink()
-        for folder in self._folds().values():
-            shutil.rmtree(folder)
+        for number, folder in self._folds().items():
+            if FolderLock(folder).is_held_elsewhere():
+                on_wait(number)
+            with FolderLock(folder):
+                for path in folder.iterdir():
+                    if path.name != LOCK:  # whoever waits for it must not be left with a file that has no name
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def finish(self, metrics: dict[str, Any]) -> None:
         """Gather what the folds of a run left and write its results; the last thing that a run does."""
@@ -130,8 +144,8 @@ class RunFolder:
 
 def find_finished(folder: RunFolder, fingerprint: str) -> tuple[RunFolder, dict[str, Any]] | None:
     """Return a finished run with this fingerprint: this one, or another beside it."""
-    metrics = folder.metrics()
-    if metrics is not None and metrics.get("fingerprint") == fingerprint:
+    metrics = folder.finished(fingerprint)
+    if metrics is not None:
         return folder, metrics
     for beside, metrics in finished_runs(folder.path.parent):
         if metrics.get("fingerprint") == fingerprint:

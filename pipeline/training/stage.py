@@ -16,7 +16,7 @@ from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, TrainOptions
 from leap.pipeline.training.prepared import Prepared, prepare
-from leap.pipeline.training.run import Run, open_run
+from leap.pipeline.training.run import Run, plan_run
 from leap.pipeline.training.run_folder import RunFolder, find_finished
 from leap.pipeline.training.watch import EpochEvent, watching
 from leap.store.references import checked_name
@@ -70,7 +70,7 @@ def train(
     """Train and test a network by cross-validation, making first what is missing in the store.
 
     Folds run in parallel on the context's workforce, one thread each. Equal options, artifacts and machine give equal
-    numbers, whatever the number of workers.
+    numbers, whatever the number of workers. A run that another process is training is waited for.
 
     Parameters
     ----------
@@ -113,18 +113,16 @@ def train(
         if found is not None:
             return TrainResult(name, found[0].path, True, found[1], prepared.reports)
     require_one_thread_each(context.workforce)
-    with keeping_traceback(folder.path):
-        opened = open_run(
-            folder,
-            prepared,
-            context,
-            resume=resume,
-            force=force,
-            memory_gb=memory_gb,
-            checkpoint_steps=checkpoint_steps,
-        )
-        _work(opened, context, on_epoch)
-        metrics = opened.finish(context, time.perf_counter() - start)
+    planned = plan_run(folder, prepared, context, memory_gb=memory_gb, checkpoint_steps=checkpoint_steps)
+    if not force:
+        planned.refuse_another(resume=resume)
+    with planned.held(context), keeping_traceback(folder.path):
+        found = None if force else find_finished(folder, prepared.fingerprint)
+        if found is not None:  # by the process that was waited for
+            return TrainResult(name, found[0].path, True, found[1], prepared.reports)
+        planned.open(context, resume=resume, force=force)
+        _work(planned, context, on_epoch)
+        metrics = planned.finish(context, time.perf_counter() - start)
     return TrainResult(name, folder.path, False, metrics, prepared.reports)
 
 

@@ -273,7 +273,7 @@ def test_a_fold_that_fails_on_a_worker_leaves_the_others(write_sweep, shapes, tm
     (broken / "fold-1").write_text("no folder")
     result = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in result.outcomes] == ["failed", "trained"]
-    assert result.failed[0].error.startswith("fold 1: unexpected FileExistsError")
+    assert result.failed[0].error.startswith("fold 1: cannot write the run folder")
 
 
 def test_a_sweep_outlives_an_empty_checkpoint(context, write_sweep, shapes, tmp_path):
@@ -356,3 +356,12 @@ def test_a_plan_needs_no_data(tmp_path, monkeypatch):
     assert len(plan["run_list"]) == 140
     assert plan["seconds"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_runs_than_may_be_held_at_once_are_done_in_turns(
+    context, write_sweep, shapes, tmp_path, trained, monkeypatch
+):
+    monkeypatch.setattr(module, "MOST_OPEN", 2)
+    result = sweep(write_sweep(datasets=shapes, seeds=[1, 2, 3, 4, 5]), context, runs=tmp_path / "runs")
+    assert [outcome.state for outcome in result.outcomes] == ["trained"] * 5
+    assert len(trained) == len(set(trained)) == 10
