@@ -16,7 +16,7 @@ from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.prepared import Prepared, artifact_costs
 from leap.pipeline.training.requirements import dataset_facts
 from leap.pipeline.training.run_folder import RunFolder
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, NoSpaceError, StoreNotWritableError, WorkFailedError
 
 if TYPE_CHECKING:
     from leap.pipeline.training.fold import FoldJob
@@ -71,11 +71,14 @@ class Run:
         ------
         InvalidInputError
             If the folder holds another run, or an unfinished one and `resume` is false.
+        WorkFailedError
+            If an artifact of the run is gone from the store.
         """
         if not force:
             self.refuse_another(resume=bool(resume))
             self._refuse_unfinished(resume)
-        else:
+        self._record(context)
+        if force:
             self.folder.clear(lambda number: self._say_held(context, number))
         self.folder.start(
             {
@@ -143,15 +146,32 @@ class Run:
         """Write the results when all folds are done, and return them, the content of metrics.json."""
         metrics = self._summary(context, seconds)
         self.folder.finish(metrics)
-        context.store.references.record_run(
-            self._record,
-            [report.key for report in self.prepared.reports],
-            path=str(self.folder.path.resolve()),
-        )
+        with contextlib.suppress(StoreNotWritableError, NoSpaceError):  # that was said when the run was opened
+            self._write_record(context)
         return metrics
 
+    def _record(self, context: Context) -> None:
+        """Have the store keep what the run reads, and look whether it is still there.
+
+        A store that cannot be written does not end a training.
+        """
+        try:
+            self._write_record(context)
+        except (StoreNotWritableError, NoSpaceError) as error:
+            context.reporter.note(f"the run is not recorded in the store: {error}")
+        for report in self.prepared.reports:
+            if context.store.lookup(report.key) is None:
+                raise WorkFailedError(
+                    f"{report.kind} {report.key[:12]} was removed from the store just before the training began. Run "
+                    "the command again: it is made anew."
+                )
+
+    def _write_record(self, context: Context) -> None:
+        keys = [report.key for report in self.prepared.reports]
+        context.store.references.record_run(self._record_name, keys, path=str(self.folder.path.resolve()))
+
     @property
-    def _record(self) -> str:
+    def _record_name(self) -> str:
         """Name in the store, which may serve folders of the same name in different places."""
         short = self.prepared.fingerprint[:10]
         name = self.folder.name

@@ -76,6 +76,25 @@ def test_wrong_usage_is_one_paragraph_and_exit_code_two(leap, filled, arguments,
     assert "Traceback" not in shown.err
 
 
+def test_a_store_that_cannot_be_written_does_not_end_a_training(leap, filled, read_only, tmp_path):
+    read_only(filled)
+    request = ("train", "letters-low", "-b", "gcn", "-e", "rwpe", "--dim", "6", *QUICK, "--run", "runs/first")
+    shown = leap(*request, "--json")
+    assert shown.code == 0, shown.err
+    assert "the run is not recorded in the store" in shown.err
+    assert shown.err.count("read-only") == 1
+    assert len(shown.json["folds"]) == 2
+
+
+def test_a_finished_run_is_read_where_nothing_can_be_written(leap, filled, read_only, tmp_path):
+    request = ("train", "letters-low", "-b", "gcn", "-e", "rwpe", "--dim", "6", *QUICK)
+    assert leap(*request).code == 0
+    read_only(tmp_path / "runs")
+    assert leap(*request, "--json").json["cached"]
+    other = leap(*request, "--lr", "0.5")
+    assert (other.code, other.err.split(":")[1].strip()[:32]) == (2, "cannot write the run folder 'run")
+
+
 def test_a_missing_run_is_named(leap, filled):
     shown = leap("predict", "runs/nothing", "letters-low")
     assert shown.code == 2

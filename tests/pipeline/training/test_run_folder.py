@@ -6,8 +6,12 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from leap.pipeline import predict, train
-from leap.store.errors import InvalidInputError
+from leap.pipeline import Context, Workforce, predict, train
+from leap.pipeline.training import loop
+from leap.store import Store
+from leap.store.collect import plan_collection, remove
+from leap.store.errors import InvalidInputError, WorkFailedError
+from leap.store.references import References
 
 KIND = {"backbone": "gcn", "encoding": "none"}
 
@@ -79,3 +83,32 @@ def test_a_fold_whose_files_are_damaged_is_not_done(context, options, shapes, st
     assert losses(resumed.metrics) == before
     assert pq.read_table(stopped / "curves.parquet")["epoch"].to_pylist() == [0, 1, 2] * 3
     assert pq.read_table(stopped / "predictions.parquet").num_rows == 121
+
+
+def test_what_a_training_reads_is_kept_from_its_start(options, shapes, run, tmp_path, monkeypatch):
+    context = Context(Store.open(tmp_path / "store"), workforce=Workforce(0))
+    verdicts, work = [], loop.Training.run
+
+    def collecting(self, *arguments):
+        verdicts.extend(plan_collection(context.store, keep_days=0))
+        work(self, *arguments)
+
+    monkeypatch.setattr(loop.Training, "run", collecting)
+    train(shapes, options(backbone="gcn", encoding="rwpe"), context, run=run)
+    assert {verdict.artifact.kind for verdict in verdicts} == {"dataset", "rwpe"}
+    assert all(verdict.keep and "used by run one" in verdict.reason for verdict in verdicts)
+
+
+def test_an_artifact_collected_just_before_the_start_is_noticed(options, shapes, run, tmp_path, monkeypatch):
+    context = Context(Store.open(tmp_path / "store"), workforce=Workforce(0))
+    chosen, record = options(backbone="gcn", encoding="rwpe"), References.record_run
+
+    def collected_before(self, *arguments, **facts):
+        remove(context.store, [artifact.key for artifact in context.store.list() if artifact.kind == "rwpe"])
+        record(self, *arguments, **facts)
+
+    monkeypatch.setattr(References, "record_run", collected_before)
+    with pytest.raises(WorkFailedError, match=r"rwpe .* was removed from the store .* Run the command again"):
+        train(shapes, chosen, context, run=run)
+    monkeypatch.setattr(References, "record_run", record)
+    assert len(train(shapes, chosen, context, run=run).metrics["folds"]) == 2
