@@ -39,7 +39,7 @@ def higher(one: float, other: float) -> float:
     return one if one > other or np.isnan(one) else other
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
 def nothing_of(gradients: Any) -> float:
     """Return zero times all gradients: not a number if one of them is not finite.
 

@@ -134,7 +134,7 @@ def _prepare(
     expected = {
         "mean": (mean.shape, (n, d)),
         "scale": (scale.shape, (n,)),
-        "directions": (directions.shape, (d, *directions.shape[1:2])),
+        "directions": (directions.shape, (d, *(directions.shape[1:2] or (1,)))),
         "thresholds": (thresholds.shape, (thresholds.size,)),
     }
     for name, (met, wanted) in expected.items():

@@ -16,7 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from leap.models.any_grid import WINDOW
+from leap.models.any_grid import WINDOW, higher
 
 _LOG2E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
@@ -125,9 +125,7 @@ def _locate(
             a, b = tails[k], heads[k]
         for number in range(count):
             i, place = np.uint64(low + number), np.uint64(m * count + number)
-            one, other = heights[a, i], heights[b, i]
-            top = one if one > other or np.isnan(one) else other
-            position = (top - offsets[v, i]) * per_step - origin
+            position = (higher(heights[a, i], heights[b, i]) - offsets[v, i]) * per_step - origin
             kept = position if position > lowest else lowest  # a comparison with what is no number is false
             kept = kept if kept < highest else highest
             below = np.floor(kept + rounding)
@@ -204,15 +202,15 @@ def forward(
                     for j in range(span):
                         k = np.uint64(j)
                         curve[row + k] += weight / (_ONE + own * factors[first + k])
-                    if span < size:  # what is no number starts at the first threshold and must reach the last
-                        jumps[i, start + span] += own if np.isnan(own) else weight
+                    if span < size:
+                        jumps[i, start + span] += weight
         if span == size:
             for i in range(count):
                 for j in range(size):
                     out[v, i, j] = curve[i * size + j]
         else:
             for i in range(count):
-                level = 0.0
+                level = 0.0 * curve[i * size]  # what is no number comes first, and is none at every threshold
                 for j in range(size):
                     level += jumps[i, j]
                     out[v, i, j] = level + curve[i * size + j]
@@ -252,9 +250,10 @@ def backward(
         moved[:] = 0.0
         if span < size:
             for i in range(count):
-                unseen[i] = 0.0
+                total_rise = np.float32(0.0)
                 for j in range(size):  # as in `any_grid.nothing_of`, without a view
-                    unseen[i] += np.float32(0.0) * upstream[v, low + i, j]
+                    total_rise += np.float32(0.0) * upstream[v, np.uint64(low + i), np.uint64(j)]
+                unseen[i] = total_rise
         members = node_ptr[v + 1] - node_ptr[v]
         total = members + edge_ptr[v + 1] - edge_ptr[v]
         for done in range(0, total, _CHUNK):

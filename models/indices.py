@@ -70,7 +70,7 @@ def _integers(name: str, array: ArrayLike, rows: int | None) -> NDArray[Any]:
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} must hold integers in one dimension, not {values.dtype} of {values.shape}.")
     wanted = np.dtype(np.int64 if rows is None or rows >= 2**31 else np.int32)
-    if rows is not None and not np.can_cast(values.dtype, wanted):
+    if rows is not None and values.dtype != wanted:
         check_ids(name, values, rows)  # what does not fit would come out as another id
     return read_only(values, wanted)
 

@@ -1,8 +1,10 @@
 """`dect`: the differentiable Euler characteristic transform of every neighbourhood (paper, section 3.1)."""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +14,7 @@ from leap.models.indices import index_arrays
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 
-LARGEST_FACTOR = 1e30  # steepness times weight of edges, with room for sums in float32
+LARGEST_FACTOR = 1e30  # steepness times weight of edges: with gradients, the kernel's products stay in float32
 
 
 class Statistics(NamedTuple):
@@ -76,29 +78,25 @@ def dect(
     hoods = neighborhoods.numpy() if x.device.type == "cpu" else neighborhoods
     _check(x, hoods, directions, thresholds, scale, stats, edge_weight)
     index = None
-    if x.device.type == "cpu":  # other devices look after their indices themselves
+    if x.device.type == "cpu":  # on others torch looks after its indices
         index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x))
     order = None
-    if len(thresholds) > 1 and not bool((thresholds[1:] > thresholds[:-1]).all()):
+    grid = thresholds.detach().double().cpu().numpy()
+    if not (grid[1:] > grid[:-1]).all():
         thresholds, order = thresholds.sort()
     statistics = None if stats is None else (stats[0].detach(), stats[1].detach())
     numbers = (float(scale), statistics, float(edge_weight))
-    if index is None or x.dtype != torch.float32:
-        out = plain_dect(x, hoods, directions, thresholds, *numbers)
-    elif _suits_the_kernel(thresholds, scale, edge_weight):
+    fits = np.isfinite(grid).all() and scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
+    if index is not None and x.dtype == torch.float32 and fits:
         out = fused_dect(x, index, directions, thresholds, *numbers)
     else:
-        out = plain_dect(x.double(), hoods, directions.double(), thresholds.double(), *numbers).float()
+        if index is not None:
+            node_ptr, nodes, edge_ptr, *ends = index
+            hoods = replace(hoods, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=np.stack(ends))
+        # What does not fit: thresholds that are not numbers, as when learning them diverges, or beyond float32.
+        wide = x.dtype if fits else torch.float64
+        out = plain_dect(x.to(wide), hoods, directions.to(wide), thresholds.to(wide), *numbers).to(x.dtype)
     return out if order is None else torch.empty_like(out).index_copy(2, order, out)
-
-
-def _suits_the_kernel(thresholds: Tensor, scale: float, edge_weight: float) -> bool:
-    """Whether ascending thresholds are finite, and float32 holds what the kernel multiplies.
-
-    Thresholds that are not numbers come when learning them diverges: last in their order, as sorting puts them.
-    """
-    grid = thresholds.detach().numpy()
-    return math.isfinite(grid[0]) and math.isfinite(grid[-1]) and scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
 
 
 def _check(
@@ -117,7 +115,7 @@ def _check(
             f"not ({nodes + 1},). Both must be of the same nodes."
         )
     expected = {
-        "directions": (directions, (dim, *directions.shape[1:2])),
+        "directions": (directions, (dim, *(directions.shape[1:2] or (1,)))),
         "thresholds": (thresholds, (thresholds.numel(),)),
     }
     if stats is not None:

@@ -169,7 +169,7 @@ def _walk_one(indptr: Any, indices: Any, v: int, level: Any, rank: Any, ball: An
         odd, even = 0.0, 0.0  # walks of 2a - 1 and of 2a steps
         for i in range(size):
             w = ball[i]
-            if level[w] <= a:
+            if level[w] <= a and indptr[w + 1] > indptr[w]:
                 total = 0.0
                 for e in range(indptr[w], indptr[w + 1]):
                     u = indices[e]

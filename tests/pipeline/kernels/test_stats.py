@@ -120,7 +120,7 @@ def test_unusable_features_are_refused_with_the_value_met():
         mean_and_scale(np.ones((2, 1), dtype=np.int64), np.array([0, 1]), np.array([0]))
     with pytest.raises(InvalidInputError, match=r"float64 of shape \(2,\)"):
         mean_and_scale(np.ones(2), np.array([0, 1]), np.array([0]))
-    with pytest.raises(InvalidInputError, match=r"Member 2 has no features: ids must lie in 0…1"):
+    with pytest.raises(InvalidInputError, match="nodes must lie in 0…1, but span 2…2"):
         mean_and_scale(np.ones((2, 1)), np.array([0, 1]), np.array([2]))
 
 

@@ -1,0 +1,266 @@
+"""Random calls of every kernel with numbers and indices that nobody should give: ``python -m tests.models.fuzz``.
+
+Made in a process of its own, since the failure looked for is the end of Python. Each call must return or raise
+InvalidInputError; anything else is printed and ends the process with 1.
+"""
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from leap.models import LEAP, dect
+from leap.models.attention import attend
+from leap.models.ect import dect_forward, ect_forward, kernels_for
+from leap.models.indices import index_arrays
+from leap.models.messages import Weights, gather
+from leap.models.normalization import normalize, spread_means, spread_scales
+from leap.models.transform import Statistics
+from leap.pipeline import khop
+from leap.pipeline.kernels.csr import build_csr
+from leap.pipeline.kernels.khop import count_khop, khop_arrays
+from leap.pipeline.kernels.rwpe import rwpe
+from leap.pipeline.kernels.stats import mean_and_scale
+from leap.store import Neighborhoods
+from leap.store.errors import InvalidInputError
+
+NUMBERS = np.array(
+    [0.0, -0.0, 1.0, -1.0, 0.5, 1e-38, -1e-38, 1e-45, 1e38, -1e38, 3.4e38, np.inf, -np.inf, np.nan, 7.0, 1e6, -1e-6]
+)
+SCALES = np.array([1e-300, 1e-38, 1e-3, 0.5, 8.0, 128.0, 1e5, 1e12, 1e38, 1e300])
+WRONG_SCALES = np.array([0.0, -1.0, np.nan, np.inf, -np.inf])
+WRONG_IDS = np.array([-1, -(2**31), -(2**63), 2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**63 - 1, 4, 99])
+
+
+class Fuzz:
+    """Draws arguments; every method with a name of `KINDS` makes one call."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = np.random.default_rng(seed)
+        self.hoods = [self._graph(int(self.draw.integers(0, 9))) for _ in range(60)]
+        self.large = khop(self.draw.integers(0, 400, (2, 1500)), 400, 2)
+        self.encoders = [LEAP(2, 4), LEAP(2, 4, thresholds=20, directions=3, learn_thresholds=True, scale=1e-3)]
+
+    def _graph(self, nodes: int) -> Neighborhoods:
+        entries = self.draw.integers(0, max(nodes, 1), (2, 2 * nodes))
+        return khop(entries, nodes, int(self.draw.integers(1, 3)))
+
+    def one(self, values: Any) -> Any:
+        return values[int(self.draw.integers(len(values)))]
+
+    def numbers(self, *shape: int) -> np.ndarray:
+        """Mostly ordinary numbers, with a few or many of the others among them."""
+        values = self.draw.standard_normal(shape)
+        if values.size and self.draw.random() < 0.8:
+            places = self.draw.random(shape) < self.one([0.02, 0.2, 1.0])
+            values[places] = self.draw.choice(NUMBERS, int(places.sum()))
+        return values
+
+    def tensor(self, *shape: int) -> torch.Tensor:
+        with np.errstate(over="ignore"):
+            return torch.from_numpy(self.numbers(*shape).astype(np.float32))
+
+    def grid(self) -> np.ndarray:
+        """Thresholds that ascend and are finite, as the border of the kernels has it."""
+        count, width = self.one([1, 2, 3, 16, 17, 40]), self.one([1.1, 1e-30, 1e-5, 1e5, 1e38, 1e300])
+        if self.draw.random() < 0.6:
+            return np.linspace(-width, width, count)
+        return np.unique(self.draw.standard_normal(count) * width)
+
+    def hood(self) -> Neighborhoods:
+        return self.large if self.draw.random() < 0.0005 else self.one(self.hoods)
+
+    def kernel(self) -> None:
+        """The compiled loops themselves, forward and backward, beyond a border that let the indices pass."""
+        hoods = self.hood()
+        nodes, count, grid, s = len(hoods), int(self.one([1, 2, 5])), self.grid(), float(self.one(SCALES))
+        index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, nodes)
+        known = (self.numbers(nodes, count), self.numbers(nodes, count), self.numbers(nodes), grid, s, 1.0)
+        kernels = kernels_for(grid, s)
+        out = np.empty((nodes, count, len(grid)), np.float32)
+        kernels.forward(0, nodes, *index, *known, out)
+        with np.errstate(over="ignore"):
+            upstream = self.numbers(*out.shape).astype(np.float32)
+        wanted = np.zeros(len(grid) * int(self.draw.integers(2)))
+        own = (np.zeros((nodes, count)), np.zeros((nodes, count)), np.zeros(nodes), wanted)
+        kernels.backward(0, count, *index, *known, upstream, *own)
+
+    def normalization(self) -> None:
+        hoods = self.hood()
+        nodes, dim = len(hoods), int(self.one([0, 1, 3]))
+        x, heights = self.numbers(nodes, dim), self.numbers(nodes, 2)
+        offsets, scale, farthest = np.empty((nodes, 2)), np.empty(nodes), np.zeros(nodes, np.int64)
+        index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, nodes)
+        normalize(x, index[0], index[1], heights, offsets, scale, farthest)
+        spread_means(index[0], index[1], self.numbers(nodes, 2), np.zeros((nodes, 2)))
+        spread_scales(x, index[0], index[1], scale, farthest, self.numbers(nodes), np.zeros((nodes, dim)))
+
+    def cached(self, hoods: Neighborhoods | None = None) -> None:
+        hoods = self.hood() if hoods is None else hoods
+        nodes, dim, count = np.size(hoods.node_ptr) - 1, int(self.one([0, 1, 3])), int(self.one([0, 1, 4]))
+        arrays = (hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges)
+        grid = self.grid() if self.draw.random() < 0.8 else self.numbers(int(self.draw.integers(4)))
+        operands = (self.numbers(max(nodes, 0), dim), *arrays, self.numbers(max(nodes, 0), dim))
+        operands = (*operands, self.numbers(max(nodes, 0)), self.numbers(dim, count), grid)
+        if self.draw.random() < 0.5:
+            ect_forward(*operands, self.one(["points", "edges"]))
+        else:
+            scale = float(self.one(SCALES) if self.draw.random() < 0.9 else self.one(WRONG_SCALES))
+            dect_forward(*operands, scale, float(self.one([1.0, 2.0, 0.0, -1.0, 1e38, 1e39, np.nan, np.inf])))
+
+    def transform(self, hoods: Neighborhoods | None = None) -> None:
+        hoods = self.hood() if hoods is None else hoods
+        nodes, dim, dtype = max(np.size(hoods.node_ptr) - 1, 0), int(self.one([0, 1, 3])), self.one([1, 1, 1, 0])
+        x, directions = self.tensor(nodes, dim), self.tensor(dim, int(self.one([0, 1, 4])))
+        thresholds = self.tensor(int(self.one([0, 1, 2, 7])))
+        if self.draw.random() < 0.7:
+            with np.errstate(over="ignore"):
+                thresholds = torch.from_numpy(self.grid().astype(np.float32))
+        inputs = [part.to(torch.float32 if dtype else torch.float64) for part in (x, directions, thresholds)]
+        for part in inputs:
+            part.requires_grad_(bool(self.draw.integers(2)))
+        stats = Statistics(self.tensor(nodes, dim), self.tensor(nodes)) if self.draw.random() < 0.5 else None
+        scale = float(self.one(SCALES) if self.draw.random() < 0.9 else self.one(WRONG_SCALES))
+        weight = float(self.one([1.0, 2.0, 0.0, -1.0, 1e38, 1e39, np.nan]))
+        out = dect(inputs[0], hoods, *inputs[1:], scale, stats=stats, edge_weight=weight)
+        if out.requires_grad:
+            out.backward(self.tensor(*out.shape).to(out.dtype))
+
+    def encoder(self) -> None:
+        encoder, hoods = self.one(self.encoders), replace(self.hood(), hops=1)
+        with torch.no_grad():
+            for parameter in encoder.parameters():
+                parameter.copy_(self.tensor(*parameter.shape))
+        x = self.tensor(len(hoods), 2).requires_grad_()
+        encoder(x, hoods).sum().backward()
+
+    def statistics(self) -> None:
+        hoods, dim = self.hood(), int(self.one([0, 1, 9]))
+        x = self.numbers(len(hoods), dim)
+        with np.errstate(over="ignore"):
+            mean_and_scale(x if self.draw.integers(2) else x.astype(np.float32), *self.spoilt_rows(hoods))
+
+    def spoilt_rows(self, hoods: Neighborhoods) -> tuple[np.ndarray, np.ndarray]:
+        if self.draw.random() < 0.5:
+            return hoods.node_ptr, hoods.nodes
+        spoilt = self.spoil(hoods)
+        return np.asarray(spoilt.node_ptr), np.asarray(spoilt.nodes)
+
+    def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of a graph: symmetric, of one direction only, or no graph at all."""
+        nodes = int(self.draw.integers(0, 9))
+        if self.draw.random() < 0.5:
+            csr = build_csr(self.draw.integers(0, max(nodes, 1), (2, 2 * nodes)), nodes)
+            return csr.indptr, csr.indices
+        counts = self.draw.integers(0, 4, nodes)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        indices = self.draw.integers(0, max(nodes, 1), int(indptr[-1])).astype(np.int32)
+        if self.draw.random() < 0.5:
+            return indptr, indices
+        target = indptr if self.draw.integers(2) else indices
+        if target.size:
+            target[int(self.draw.integers(target.size))] = self.one([-1, -(2**31), 2**31 - 1, 9, 5])
+        return indptr, indices
+
+    def neighborhoods(self) -> None:
+        hops, cap = int(self.one([-1, 0, 1, 2, 2**40])), int(self.one([-1, 0, 1, 3, 2**40]))
+        sources = self.one([None, (0, 3), np.array([0, 1]), np.array([-1]), np.array([2**40])])
+        names = self.one([None, None, np.arange(3), np.arange(8)])
+        function = self.one([khop_arrays, count_khop])
+        function(*self.adjacency(), hops, sources, cap, int(self.one([0, -1, 2**70])), global_ids=names)
+
+    def edge_list(self) -> None:
+        entries = self.draw.integers(-1, 5, (int(self.one([2, 2, 2, 3])), int(self.draw.integers(5))))
+        khop(entries, int(self.one([0, 4, 5, -1])), int(self.one([1, 2])))
+
+    def walks(self) -> None:
+        rwpe(*self.adjacency(), int(self.one([-1, 0, 1, 2, 5])), int(self.one([0, 0, 1, -1, 2**40])))
+
+    def messages(self) -> None:
+        nodes, edges = int(self.draw.integers(0, 5)), int(self.draw.integers(0, 6))
+        x = self.tensor(nodes, 3).requires_grad_()
+        ends = torch.from_numpy(self.draw.integers(0, max(nodes, 1) + self.draw.integers(2), (2, edges)))
+        if self.draw.random() < 0.5:
+            given = edges + int(self.one([0, 0, 0, -1, 1]))
+            out = gather(x, ends, Weights(self.tensor(max(given, 0)), self.tensor(nodes)))
+        else:
+            out = attend(x, self.tensor(nodes, int(self.one([2, 2, 2, 1]))), ends)
+        out.backward(self.tensor(*out.shape))
+
+    def malformed(self) -> None:
+        hoods = self.spoil(self.one(self.hoods))
+        for _ in range(int(self.draw.integers(3))):
+            hoods = self.spoil(hoods)
+        self.transform(hoods) if self.draw.random() < 0.6 else self.cached(hoods)
+
+    def spoil(self, hoods: Neighborhoods) -> Neighborhoods:
+        """Break one of the four arrays: a value, the length, the shape, the type, the memory layout."""
+        name = self.one(["node_ptr", "nodes", "edge_ptr", "edges"])
+        array = np.array(getattr(hoods, name))
+        how = int(self.draw.integers(9))
+        if how <= 2 and array.size and array.dtype.kind in "iu":
+            array = array.astype(np.int64)
+            array.reshape(-1)[int(self.draw.integers(array.size))] = self.one(WRONG_IDS)
+        elif how == 3:
+            array = array[..., : max(array.shape[-1] - 1, 0)] if array.ndim else array
+        elif how == 4:
+            array = np.concatenate([array, array], axis=-1) if array.ndim else array
+        elif how == 5:
+            array = self.one([array.T, array[None], array.reshape(-1), np.array(3), np.zeros(0, array.dtype)])
+        elif how == 6:
+            with np.errstate(invalid="ignore"):
+                array = array.astype(self.one(["f4", "u1", "u8", ">i8", ">i4", "i2", "?", "c8", "O"]))
+        elif how == 7:
+            array = array[..., ::-1] if array.ndim else array
+        else:
+            array = array.tolist()
+        return replace(hoods, **{name: array})
+
+
+KINDS = {
+    "kernel": 0.6,
+    "normalization": 0.1,
+    "cached": 0.08,
+    "transform": 0.06,
+    "encoder": 0.01,
+    "statistics": 0.05,
+    "neighborhoods": 0.04,
+    "edge_list": 0.01,
+    "walks": 0.03,
+    "messages": 0.02,
+}
+
+
+def run(calls: int, malformed: int, seed: int) -> None:
+    """Make the calls; print how many were refused."""
+    np.seterr(all="ignore")
+    torch.set_num_threads(1)
+    fuzz = Fuzz(seed)
+    names = fuzz.draw.choice(list(KINDS), calls, p=list(KINDS.values())).tolist() + ["malformed"] * malformed
+    refused = 0
+    for number, name in enumerate(names):
+        refused += not _returns(getattr(fuzz, name), f"call {number} ({name}), seed {seed}")
+    print(f"{len(names):,} calls, {refused:,} refused, seed {seed}")
+
+
+def _returns(call: Callable[[], None], what: str) -> bool:
+    try:
+        call()
+    except InvalidInputError:
+        return False
+    except Exception:
+        traceback.print_exc()
+        sys.exit(f"{what} raised something else than InvalidInputError")
+    return True
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for option, default in (("--calls", 1_000_000), ("--malformed", 10_000), ("--seed", 0)):
+        parser.add_argument(option, type=int, default=default)
+    run(**vars(parser.parse_args()))
