@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -90,7 +91,9 @@ def s3() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(S3Response, "put_object", put_at_once)
         server.start()
-        patch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        address = "http://{}:{}".format(*server.get_host_and_port())
+        urlopen(Request(f"{address}/moto-api/reset", method="POST")).close()  # an earlier module's buckets
+        patch.setenv("AWS_ENDPOINT_URL", address)
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")

@@ -172,6 +172,12 @@ if NeighborhoodsRecipe.compute.__name__ != "held_once":  # Dask loads this file 
 """
 
 
+def marks(folder):
+    """What any change of a file or folder changes, were it for a moment only."""
+    found = {path: path.stat() for path in sorted(folder.rglob("*"))}
+    return {path: (info.st_ino, info.st_mtime_ns, info.st_ctime_ns) for path, info in found.items()}
+
+
 def dask(*words):
     command = [sys.executable, "-m", "dask", *words]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -206,7 +212,7 @@ def test_tasks_that_outlive_their_client_on_a_scheduler_leave_the_next_ones_arti
     assert (report["key"], report["cached"], report["resumed"] >= 1) == (key, False, True)
     assert "partitions are done" in notes
     folder = place / folder_of(key)
-    published = {path: path.stat() for path in sorted(folder.rglob("*"))}
+    published = marks(folder)
     from distributed import Client
 
     def meet(me, other):
@@ -221,5 +227,5 @@ def test_tasks_that_outlive_their_client_on_a_scheduler_leave_the_next_ones_arti
     with Client(cluster) as client:
         pair = [client.submit(meet, here, there), client.submit(meet, there, here)]
         assert [future.result(PATIENCE_SECONDS) for future in pair] == [True, True]
-    assert {path: path.stat() for path in sorted(folder.rglob("*"))} == published
+    assert marks(folder) == published
     assert Store.open(place).verify() == []
