@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from leap.store import index
-from leap.store.artifact import BUILDS, Artifact, builds_of, erase, folder_of
+from leap.store.artifact import Artifact, builds_of, erase, folder_of
 from leap.store.conditional import create_file
 from leap.store.errors import DamagedArtifactError, LeaseLostError
 from leap.store.keys import canonical_json
@@ -252,20 +252,6 @@ class Build:
         with contextlib.suppress(LeaseLostError):
             self.check()
             erase(self.location, self.key)
-
-
-def build_folders(location: Location) -> dict[str, float | None]:
-    """Return the keys below `builds/` with the time, in seconds since 1970, at which something was last written there.
-
-    There are folders of builds under way, of interrupted ones, and of tasks that outlived a published build. The time
-    is None where the file system tells none, and 0 if the folder holds no file.
-    """
-    found: dict[str, float | None] = {}
-    for key in location.names(BUILDS):
-        times = [info.mtime_ns for info in location.files(builds_of(key)).values()]
-        known = [time for time in times if time is not None]
-        found[key] = None if len(known) < len(times) else max(known, default=0) / 1e9
-    return found
 
 
 def _read_finished(location: Location, path: str, partition: Partition) -> FinishedPartition | None:

@@ -11,7 +11,6 @@ import pytest
 
 from leap.store import Manifest, Partition, Store
 from leap.store.artifact import BUILDS, builds_of, folder_of
-from leap.store.build import build_folders
 from leap.store.errors import LeaseLostError
 from leap.store.location import LocalLocation, locate
 from leap.store.lock import LEASE_SECONDS, lock_path
@@ -273,13 +272,6 @@ def test_a_builder_whose_lease_was_taken_stops_at_its_next_step(url):
         build.abandon()
     after = store.location.files("")
     assert {name for name in after.keys() ^ before.keys() if not name.startswith(BUILDS)} == set()
-
-
-def test_folders_of_builds_are_known_with_the_time_of_their_last_write(store):
-    assert build_folders(store.location) == {}
-    leave_a_builder_behind(store, PARTS[:1])
-    times = [info.mtime_ns for info in store.location.files(builds_of(KEY)).values()]
-    assert build_folders(store.location) == {KEY: max(times) / 1e9}
 
 
 def test_a_durable_write_reaches_the_disk_with_its_name(tmp_path, monkeypatch):
