@@ -18,6 +18,7 @@ class _Console(Console):
         raise SystemExit(0)
 
 
+INTERRUPTED = 130
 # A pipe or file has no width of its own; folding a table for it would only break what reads it.
 PIPED_WIDTH = 1000
 console = _Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
@@ -41,6 +42,12 @@ def show_warning(message: str) -> None:
 def show_error(message: str) -> None:
     """Print an error as one paragraph."""
     errors.print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=not errors.is_terminal)
+
+
+def show_stop(interrupt: KeyboardInterrupt, way_on: str) -> None:
+    """Print how far an interrupted command came, and how to go on."""
+    notes = ", ".join(getattr(interrupt, "__notes__", ()))
+    errors.print(escape(f"Stopped: {notes}. {way_on}" if notes else f"Stopped. {way_on}"), soft_wrap=True)
 
 
 def human_bytes(size: float) -> str:

@@ -59,6 +59,8 @@ def predict(
         for name, value in result.metrics.items():
             shown.add_row(SHOWN[name][0], show_metric(name, value))
         console.print(shown)
+    if result.unjudged is not None:
+        console.print(f"[yellow]{escape(result.unjudged[0].upper() + result.unjudged[1:])}[/]")
     if result.was_trained_on:
         console.print(
             "[yellow]The run was trained on this very dataset; what it says about new graphs is in its metrics.json.[/]"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from leap.cli.output import console, errors, human_seconds, plural, print_json, table
+from leap.cli.output import INTERRUPTED, console, errors, human_seconds, plural, print_json, show_stop, table
 from leap.cli.settings import Settings
 from leap.cli.stage_options import BudgetGb
 from leap.cli.train import show_mean
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PART = "A part of it, or otherwise"
 WORK = "The work"
-INTERRUPTED = 130
 ALWAYS_SHOWN = ("dataset", "backbone", "encoding")
 
 
@@ -187,8 +186,8 @@ def sweep(
                 checkpoint_steps=checkpoint_steps,
                 on_event=on_event,
             )
-    except KeyboardInterrupt:
-        errors.print("Stopped. The same command goes on from here.")
+    except KeyboardInterrupt as interrupt:
+        show_stop(interrupt, "The same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
     if not result.failed:
         from leap.pipeline.experiments.stage_output import write_stage_output

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from leap.cli.output import console, human_params, human_seconds, plural, print_json, table
+from leap.cli.output import INTERRUPTED, console, human_params, human_seconds, plural, print_json, show_stop, table
 from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     BudgetGb,
@@ -235,21 +235,26 @@ def train(
     from leap.cli.train_progress import fold_bars
     from leap.pipeline import train as work
 
-    with fold_bars(epochs, quiet=bool(settings.quiet)) as on_epoch:
-        result = work(
-            dataset,
-            options,
-            settings.context(),
-            run=run,
-            runs=runs,
-            resume=resume,
-            force=force,
-            ingest_options=reading,
-            budget_gb=budget_gb,
-            memory_gb=memory_gb,
-            checkpoint_steps=checkpoint_steps,
-            on_epoch=on_epoch,
-        )
+    try:
+        with fold_bars(epochs, quiet=bool(settings.quiet)) as on_epoch:
+            result = work(
+                dataset,
+                options,
+                settings.context(),
+                run=run,
+                runs=runs,
+                resume=resume,
+                force=force,
+                ingest_options=reading,
+                budget_gb=budget_gb,
+                memory_gb=memory_gb,
+                checkpoint_steps=checkpoint_steps,
+                on_epoch=on_epoch,
+            )
+    except KeyboardInterrupt as interrupt:
+        has_begun = bool(getattr(interrupt, "__notes__", ()))
+        show_stop(interrupt, f"The same command{' with --resume' if has_begun else ''} goes on from here.")
+        raise typer.Exit(INTERRUPTED) from None
     if settings.json:
         print_json(result.as_json())
     elif not settings.quiet:

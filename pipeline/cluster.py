@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -217,6 +218,7 @@ def _local(workers: int) -> Iterator[DaskRunner]:
     # One thread a process, for kernels as for BLAS: processes are what shares the machine.
     with (
         dask.config.set(_KEEP_MEMORY),
+        _quiet_tracker(),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -230,4 +232,34 @@ def _local(workers: int) -> Iterator[DaskRunner]:
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield DaskRunner(client, workers)
+        try:
+            yield DaskRunner(client, workers)
+        finally:
+            cluster.sync(_kill_workers, cluster)
+
+
+@contextlib.contextmanager
+def _quiet_tracker() -> Iterator[None]:
+    """Keep Python's resource tracker, started in this block, from warning of what killed workers leave for it."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (before, "ignore:resource_tracker:UserWarning")))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
+
+
+async def _kill_workers(cluster: Any) -> None:
+    """End the workers of a cluster at once.
+
+    Asked to end, each would wait for its task, or, idle, for its threads, until Dask's patience of seconds is over.
+    Nothing is lost: tasks that were finished have written what they made, and others leave what can be continued.
+    """
+    for nanny in cluster.workers.values():
+        nanny.close_gracefully()  # else it would replace its worker
+        if nanny.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(nanny.pid, signal.SIGKILL)

@@ -1,11 +1,53 @@
-"""What a refusal of the operating system means: a disk that is full, or one that is not for us to write."""
+"""Files on a disk: replaced in one piece, and what the operating system means by refusing to write one."""
 
 import contextlib
 import errno
 import os
+import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 from leap.store.errors import LeapError, NoSpaceError
+
+STAGING_SUFFIX = ".partial"
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool = True, shared: bool = False) -> Iterator[Path]:
+    """Give a path to write to; what was written there takes the place of `path`, which others see whole or not at all.
+
+    Parameters
+    ----------
+    durable : even after a power cut, the old content or the new one is found.
+    shared : others may write the same file at the same time, so the path given is nobody else's.
+    """
+    staged = path.with_name(f"{path.name}.{uuid.uuid4().hex}{STAGING_SUFFIX}" if shared else path.name + STAGING_SUFFIX)
+    try:
+        yield staged
+        if durable:
+            _sync(staged)
+        os.replace(staged, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            staged.unlink(missing_ok=True)
+        raise
+    if durable:
+        with contextlib.suppress(OSError):  # some file systems cannot do this for folders
+            _sync(path.parent)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file in one piece, for good."""
+    with replacing(path) as staged:
+        staged.write_text(text)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def is_full(error: OSError) -> bool:

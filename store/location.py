@@ -5,7 +5,6 @@ atomic: other processes see the old bytes or the new ones, never half of them.
 """
 
 import contextlib
-import errno
 import os
 import shutil
 import uuid
@@ -16,13 +15,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.store.disk import is_full, is_read_only
+from leap.store.disk import STAGING_SUFFIX, is_full, is_read_only, replacing
 from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, StoreNotWritableError
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
-
-STAGING_SUFFIX = ".partial"
 
 
 @dataclass(frozen=True)
@@ -114,18 +111,6 @@ def writing(url: str) -> Iterator[None]:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut, where the file system can."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
-
-
 class LocalLocation(Location):
     """A directory of this machine or of a mounted file system."""
 
@@ -144,22 +129,10 @@ class LocalLocation(Location):
     def write_bytes(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Write by a temporary file beside the target and a rename."""
         target = self.path(path)
-        staged = target.with_name(f"{target.name}.{uuid.uuid4().hex}{STAGING_SUFFIX}")
         with writing(self.url):
             target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with staged.open("wb") as file:
-                    file.write(data)
-                    if durable:
-                        file.flush()
-                        os.fsync(file.fileno())
-                os.replace(staged, target)
-                if durable:
-                    _sync_folder(target.parent)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    staged.unlink(missing_ok=True)
-                raise
+            with replacing(target, durable=durable, shared=True) as staged:
+                staged.write_bytes(data)
 
     def exists(self, path: str = "") -> bool:
         """Whether a file or folder is there."""

@@ -5,7 +5,6 @@ put right when it is read. A damaged one, which checksums tell, is made anew.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from leap.pipeline.experiments.stand_ins import STAND_INS
 from leap.pipeline.training.relevance import Kind, matters
 from leap.pipeline.training.run_folder import METRICS, RunFolder
-from leap.store.disk import is_read_only, needing_space
+from leap.store.disk import is_read_only, needing_space, replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -149,16 +148,11 @@ def _read(root: Path) -> "tuple[pa.Table, dict[str, str]]":
 
 
 def _write(path: Path, table: "pa.Table") -> None:
-    """Replace the table in one piece; whoever holds the lock is the only one to write the partial file."""
+    """Replace the table; whoever holds the lock is the only one to do so."""
     import pyarrow.parquet as pq
 
-    partial = path.with_name(f".{path.name}.partial")
-    try:
+    with replacing(path) as partial:
         pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _version(path: Path) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from leap.pipeline.experiments.sweep import Outcome, SweepResult
-from leap.pipeline.training.durable import write
 from leap.pipeline.training.run_folder import CURVES
+from leap.store.disk import write
 from leap.store.errors import InvalidInputError
 
 CURVE_COLUMNS = ("dataset", "backbone", "encoding", "epoch", "train_loss", "val_loss", "val_accuracy", "val_r2")

@@ -117,6 +117,7 @@ def sweep(
 
     It may be stopped at any moment and called again: finished runs and folds are kept, and folds under way go on from
     their last checkpoint, to the same results. A run that fails does not stop the others; the next call tries again.
+    A note on the KeyboardInterrupt of a stop says how many runs are done.
 
     Parameters
     ----------
@@ -148,10 +149,15 @@ def sweep(
     specs = expand(file, selection)
     work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)
     with keeping_traceback(Path(runs)), contextlib.closing(work):
-        for dataset in dict.fromkeys(spec.dataset for spec in specs):
-            work.open([spec for spec in specs if spec.dataset == dataset])
-        work.refuse_wrong_input()
-        work.train(on_event)
+        try:
+            for dataset in dict.fromkeys(spec.dataset for spec in specs):
+                work.open([spec for spec in specs if spec.dataset == dataset])
+            work.refuse_wrong_input()
+            work.train(on_event)
+        except KeyboardInterrupt as interrupt:
+            done = sum(outcome.state != "failed" for outcome in work.outcomes.values())
+            interrupt.add_note(f"{done} of {len(specs)} runs are done")
+            raise
         results_table(work.root)  # puts right what an interruption may have left
     return SweepResult(file, work.root, [work.outcomes[spec] for spec in specs])
 

@@ -118,10 +118,9 @@ class _Walk:
             raise InvalidInputError(f"Neighbourhoods need at least 1 hop, but hops = {hops}.")
         if cap < 0:
             raise InvalidInputError(f"A cap must be positive, or 0 for none, but is {cap}.")
-        given = indices
-        indptr, indices = ragged_arrays(indptr, given, max(len(indptr) - 1, 0), ("indptr", "indices"))
-        if given.dtype == np.int64:  # and so is the result
-            indices = np.ascontiguousarray(given)
+        indptr, checked = ragged_arrays(indptr, indices, max(len(indptr) - 1, 0), ("indptr", "indices"))
+        # 64-bit ids give a 64-bit result.
+        indices = np.ascontiguousarray(indices) if indices.dtype == np.int64 else checked
         self.num_nodes = len(indptr) - 1
         names = _contiguous([] if global_ids is None else global_ids, np.int64)
         if global_ids is not None and names.shape != (self.num_nodes,):

@@ -1,12 +1,13 @@
 """Checkpoints: everything that training needs to go on as if it had never stopped, safe to load."""
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from leap.pipeline.training.durable import replacing
+from leap.store.disk import replacing
 from leap.store.errors import DamagedCheckpointWarning
 
 BEST, LAST = "best.pt", "last.pt"
@@ -14,8 +15,10 @@ BEST, LAST = "best.pt", "last.pt"
 
 def save(path: Path, content: dict[str, Any]) -> None:
     """Write a checkpoint; a reader sees the old one or the new one, never a part."""
+    buffer = io.BytesIO()  # torch, writing itself, would not say that the disk is full
+    torch.save(content, buffer)
     with replacing(path) as partial:
-        torch.save(content, partial)
+        partial.write_bytes(buffer.getbuffer())
 
 
 def load(path: Path, fingerprint: str) -> dict[str, Any] | None:

@@ -13,15 +13,15 @@ from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
 from leap.pipeline.cluster import refuse_threaded_worker
 from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
-from leap.pipeline.training.durable import replacing, write
 from leap.pipeline.training.evaluate import Evaluation, evaluate
-from leap.pipeline.training.folder_lock import FolderLock
+from leap.pipeline.training.folder_lock import NO_SPACE, FolderLock
 from leap.pipeline.training.loop import Epoch, Training
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, RunFolder, done_fold
 from leap.pipeline.training.splits import Split, graph_labels
 from leap.store import Artifact, Store
+from leap.store.disk import needing_space, replacing, write
 from leap.store.errors import WorkFailedError
 from leap.store.store import view
 
@@ -79,7 +79,7 @@ def run_fold(job: FoldJob) -> dict[str, Any]:
     """
     refuse_threaded_worker()
     folder, number = Path(job.folder), job.split.number
-    with FolderLock(folder):
+    with needing_space(folder.parent, NO_SPACE), FolderLock(folder):
         done = done_fold(folder, number, job.fingerprint)
         if done is not None:
             return done

@@ -3,10 +3,15 @@
 from pathlib import Path
 from types import TracebackType
 
-from leap.store.errors import InvalidInputError
+from leap.store.disk import is_full
+from leap.store.errors import InvalidInputError, LeapError, NoSpaceError
 
 LOCK = ".lock"
 POLL_SECONDS = 0.1
+NO_SPACE = (
+    "Finished folds and checkpoints are kept: free some space, then go on with 'leap train … --resume' or the same "
+    "'leap sweep'."
+)
 
 
 class FolderLock:
@@ -27,7 +32,7 @@ class FolderLock:
 
         Raises
         ------
-        InvalidInputError
+        InvalidInputError, NoSpaceError
             If nothing can be written there.
         """
         from filelock import Timeout
@@ -64,8 +69,10 @@ class FolderLock:
         self.release()
 
 
-def cannot_write(folder: Path, error: OSError) -> InvalidInputError:
+def cannot_write(folder: Path, error: OSError) -> LeapError:
     """Return the error of a run folder that cannot be written."""
+    if is_full(error):
+        return NoSpaceError(f"no space left on the disk of {folder}. {NO_SPACE}")
     return InvalidInputError(
         f"cannot write the run folder {str(folder)!r}: {error.strerror}. Give another one to 'leap train' with --run, "
         "or another folder of all runs to 'leap sweep' with --runs."

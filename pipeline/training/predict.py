@@ -21,6 +21,7 @@ from leap.pipeline.training.run_folder import RunFolder
 from leap.store.errors import InvalidInputError
 
 BATCH_SIZE = 16
+LABELS_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class PredictResult:
     path : Parquet table with the predictions.
     folds : whose networks were averaged.
     metrics : where the dataset has labels that the run knows.
+    unjudged : why there are no metrics; None where there are.
     was_trained_on : whether this is the very dataset of the run, whose metrics then say nothing about new graphs.
     """
 
@@ -42,6 +44,7 @@ class PredictResult:
     folds: list[int]
     metrics: Metrics
     was_trained_on: bool
+    unjudged: str | None = None
     artifacts: list[ArtifactReport] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -54,6 +57,7 @@ class PredictResult:
             "items": self.items,
             "folds": self.folds,
             "metrics": self.metrics,
+            "unjudged": self.unjudged,
             "was_trained_on": self.was_trained_on,
             "artifacts": [report.as_json() for report in self.artifacts],
         }
@@ -111,7 +115,7 @@ def predict(
     _check_features(prepared, facts, folder)
     chosen = known if fold is None else [fold]
     items, y, predictions, judge = _evaluate(folder, config, facts, prepared, chosen, context)
-    labels = _known_labels(y, prepared, config.get("classes")) if facts.task != "graph-regression" else y
+    labels, unjudged = _known_labels(y, prepared, facts, config.get("classes"))
     name = prepared.dataset.manifest.dataset
     target = Path(out) if out is not None else folder.path / f"predictions-{name}.parquet"
     _write(target, facts, items, predictions, config.get("classes"))
@@ -123,6 +127,7 @@ def predict(
         chosen,
         judge(predictions, labels) if labels is not None else {},
         any(entry["key"] == prepared.dataset.key for entry in config["artifacts"]),
+        unjudged,
         prepared.reports,
     )
 
@@ -187,13 +192,31 @@ def _evaluate(
     return items, outcome.y, total / len(folds), objective.metrics
 
 
-def _known_labels(y: NDArray[Any] | None, prepared: Prepared, classes: list[Any] | None) -> NDArray[np.int64] | None:
-    """Return labels in the run's own numbering; None if there are none or the run does not know some of them."""
-    theirs = prepared.dataset.manifest.summary.get("classes")
-    if y is None or theirs is None or classes is None or not set(theirs) <= set(classes):
-        return None
-    labels: NDArray[np.int64] = np.array([classes.index(value) for value in theirs], dtype=np.int64)[y]
-    return labels
+def _known_labels(
+    y: NDArray[Any] | None, prepared: Prepared, facts: DatasetFacts, classes: list[Any] | None
+) -> tuple[NDArray[Any] | None, str | None]:
+    """Return labels in the run's own numbering, or targets; else why predictions cannot be judged by them."""
+    name, summary = prepared.dataset.manifest.dataset, prepared.dataset.manifest.summary
+    if y is None:
+        return None, f"{name!r} has no labels, so there are no metrics."
+    if summary["task"] != facts.task:
+        return None, f"the run is of {facts.task} and {name!r} of {summary['task']}, so there are no metrics."
+    if facts.task == "graph-regression":
+        if y.shape[1] == facts.outputs:
+            return y, None
+        return None, f"the run predicts {facts.outputs} targets and {name!r} has {y.shape[1]}, so there are no metrics."
+    theirs, ours = summary["classes"], classes or []
+    if set(theirs) <= set(ours):
+        return np.array([ours.index(value) for value in theirs], dtype=np.int64)[y], None
+    return None, (
+        f"the run knows the labels {_listed(ours)} and {name!r} has {_listed(theirs)}, so there are no metrics. Give "
+        "the graphs the run's labels to have some."
+    )
+
+
+def _listed(labels: list[Any]) -> str:
+    shown = ", ".join(map(repr, labels[:LABELS_SHOWN]))
+    return shown if len(labels) <= LABELS_SHOWN else f"{shown} … ({len(labels)} in all)"
 
 
 def _write(
@@ -213,6 +236,5 @@ def _write(
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table(columns), path)
     except OSError as error:
-        raise InvalidInputError(
-            f"cannot write {str(path)!r}: {error.strerror or error}. Give another --out."
-        ) from error
+        reason = error.strerror or error
+        raise InvalidInputError(f"cannot write {str(path)!r}: {reason}. Give another --out.") from error

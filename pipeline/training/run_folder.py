@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from leap.pipeline.failures import TRACEBACKS
-from leap.pipeline.training.durable import replacing, write
-from leap.pipeline.training.folder_lock import LOCK, FolderLock, cannot_write
+from leap.pipeline.training.folder_lock import LOCK, NO_SPACE, FolderLock, cannot_write
+from leap.store.disk import needing_space, replacing, write
 from leap.store.errors import InvalidInputError
 
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
@@ -121,9 +121,10 @@ class RunFolder:
     def finish(self, metrics: dict[str, Any]) -> None:
         """Gather what the folds of a run left and write its results; the last thing that a run does."""
         numbers = [entry["fold"] for entry in metrics["folds"]]
-        self._gather_predictions(numbers)
-        self._gather_curves(numbers)
-        write(self.path / METRICS, json.dumps(metrics, indent=1) + "\n")
+        with needing_space(self.path, NO_SPACE):
+            self._gather_predictions(numbers)
+            self._gather_curves(numbers)
+            write(self.path / METRICS, json.dumps(metrics, indent=1) + "\n")
 
     def _gather_predictions(self, numbers: list[int]) -> None:
         import pyarrow as pa

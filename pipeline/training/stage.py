@@ -83,6 +83,8 @@ def train(
     checkpoint_steps : steps after which a checkpoint is written inside an epoch: as many may be repeated by a resume.
     on_epoch : told about every epoch, from another thread.
 
+    A note on the KeyboardInterrupt of a stop says how many folds are done, once there is something to resume.
+
     Raises
     ------
     InvalidInputError
@@ -121,7 +123,11 @@ def train(
         if found is not None:  # by the process that was waited for
             return TrainResult(name, found[0].path, True, found[1], prepared.reports)
         planned.open(context, resume=resume, force=force)
-        _work(planned, context, on_epoch)
+        try:
+            _work(planned, context, on_epoch)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(f"{len(planned.done)} of {len(planned.folds)} folds of {folder.path} are done")
+            raise
         metrics = planned.finish(context, time.perf_counter() - start)
     return TrainResult(name, folder.path, False, metrics, prepared.reports)
 

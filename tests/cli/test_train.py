@@ -1,6 +1,9 @@
 """`leap train` and `leap predict` as a shell sees them."""
 
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -93,6 +96,85 @@ def test_a_finished_run_is_read_where_nothing_can_be_written(leap, filled, read_
     assert leap(*request, "--json").json["cached"]
     other = leap(*request, "--lr", "0.5")
     assert (other.code, other.err.split(":")[1].strip()[:32]) == (2, "cannot write the run folder 'run")
+
+
+def test_a_disk_that_fills_up_in_training_keeps_the_folds_that_are_done(leap, filled, tmp_path, mount, monkeypatch):
+    from leap.pipeline.training import fold
+
+    small = tmp_path / "small"
+    small.mkdir()
+    mount(small, "-t", "tmpfs", "-o", "size=4m", "tmpfs")
+    trained, real = [], fold.run_fold
+
+    def filling(job):
+        if not trained.append(job.split.number) and trained == [0, 1]:
+            (small / "ballast").write_bytes(bytes(shutil.disk_usage(small).free))
+        return real(job)
+
+    monkeypatch.setattr(fold, "run_fold", filling)
+    request = ("train", "letters-low", "-b", "gcn", "-e", "none", *QUICK, "--run", small / "runs" / "one")
+    shown = leap(*request)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err.startswith(f"Error: no space left on the disk of {small / 'runs' / 'one'}. Finished folds and")
+    assert "--resume" in shown.err
+    assert shown.err.count("\n") == 1
+    kept = (small / "runs" / "one" / "fold-0" / "result.json").read_bytes()
+    (small / "ballast").unlink()
+    resumed = leap(*request, "--resume", "--json")
+    assert resumed.code == 0, resumed.err
+    assert trained == [0, 1, 1]
+    assert (small / "runs" / "one" / "fold-0" / "result.json").read_bytes() == kept
+    whole = leap(*request[:-1], tmp_path / "whole", "--json").json
+    assert [entry["test"] for entry in resumed.json["folds"]] == [entry["test"] for entry in whole["folds"]]
+
+
+LIMITED = """
+import resource, sys
+from leap.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))  # checkpoints are larger
+main()
+"""
+
+
+@pytest.mark.parametrize("command", [("train", "letters-low"), ("sweep", "compare", "--on", "letters-low")])
+def test_a_checkpoint_that_finds_no_space_is_named_with_its_folder(leap, filled, tmp_path, command):
+    request = (*command, "-b", "gcn", "-e", "none", "--epochs", "1", "--folds", "2", "--workers", "0")
+    done = subprocess.run([sys.executable, "-c", LIMITED, *request], capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if command[0] == "train" else 1), done.stderr
+    assert f"no space left on the disk of {tmp_path / 'runs' / 'letters-low-gcn-none'}" in done.stderr
+    assert "unexpected" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [("train", "letters-low"), ("sweep", "compare", "--on", "letters-low")])
+def test_a_read_only_store_that_has_everything_can_be_trained_on(leap, filled, tmp_path, read_only, snapshot, command):
+    read_only(filled)
+    before = snapshot(filled, leave_out=())
+    request = (*command, "-b", "gcn", "-e", "none", "--epochs", "1", "--folds", "2", "--workers", "0")
+    shown = leap(*request)
+    assert shown.code == 0, shown.err
+    assert "read-only" in shown.err
+    assert len(list((tmp_path / "runs").glob("*/metrics.json"))) == 1
+    assert leap(*request, "--json").json["cached"]
+    assert snapshot(filled, leave_out=()) == before
+
+
+def test_predictions_without_metrics_come_with_the_reason(leap, tu_folder):
+    graphs, nodes = range(1, 21), [(g, n) for g in range(1, 21) for n in range(3)]
+    edges = [(3 * (g - 1) + a, 3 * (g - 1) + b) for g in graphs for a, b in ((1, 2), (2, 1), (2, 3), (3, 2))]
+    text = {
+        "A": "".join(f"{a}, {b}\n" for a, b in edges),
+        "graph_indicator": "".join(f"{g}\n" for g, _ in nodes),
+        "node_attributes": "".join(f"{g % 2 + n / 10}, {n}\n" for g, n in nodes),
+    }
+    ours = tu_folder("ours", **text, graph_labels="".join(f"{2 * (g % 2) - 1}\n" for g in graphs))
+    theirs = tu_folder("theirs", **text, graph_labels="".join(f"{g % 2}\n" for g in graphs))
+    trained = leap("train", ours, "-b", "gcn", "-e", "none", *QUICK, "--run", "runs/first")
+    assert trained.code == 0, trained.err
+    shown = leap("predict", "runs/first", theirs)
+    assert shown.code == 0, shown.err
+    assert "The run knows the labels -1, 1 and 'theirs' has 0, 1, so there are no metrics." in shown.out
+    assert "the labels -1, 1" in leap("predict", "runs/first", theirs, "--json").json["unjudged"]
+    assert leap("predict", "runs/first", ours, "--json").json["unjudged"] is None
 
 
 def test_a_missing_run_is_named(leap, filled):

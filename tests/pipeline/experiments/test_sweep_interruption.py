@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -99,16 +100,73 @@ def test_a_sweep_killed_three_times_has_the_results_of_an_unbroken_one(file, tmp
     assert all(torch.equal(ours[path][name], theirs[path][name]) for path in ours for name in ours[path])
 
 
+def finished(runs):
+    return len(list(runs.glob("*/metrics.json")))
+
+
 @pytest.mark.slow
-def test_ctrl_c_stops_cleanly_and_the_sweep_goes_on(file, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "send", "code"),
+    [(signal.SIGINT, os.killpg, 130), (signal.SIGTERM, os.kill, 143)],  # as a terminal does, and as 'kill' does
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_a_sweep_that_is_stopped_leaves_no_process_and_says_how_to_go_on(file, tmp_path, number, send, code):
     runs = tmp_path / "runs"
     process = start(file, tmp_path / "store", runs)
-    assert wait_until(process, lambda: epochs_done(runs) >= 10)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to every process
+    assert wait_until(process, lambda: finished(runs) >= 1)
+    send(process.pid, number)
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 130
-    assert (out, err) == ("", "Stopped. The same command goes on from here.\n")
-    # A helper of multiprocessing ends itself a moment after its main process.
-    assert wait_for(lambda: not left_behind(process.pid))
+    assert process.returncode == code, err
+    said = re.fullmatch(r"Stopped: (\d) of 3 runs are done\. The same command goes on from here\.\n", err)
+    assert said, err
+    assert int(said[1]) <= finished(runs) < RUNS
+    assert out == ""
+    assert_no_process(process)
     after = finish(start(file, tmp_path / "store", runs))
     assert after["trained"] + after["cached"] == RUNS
+    assert after["cached"] >= int(said[1])
+
+
+@pytest.mark.slow
+def test_a_training_that_is_stopped_says_how_to_resume(tmp_path, write_shapes):
+    data, runs = write_shapes(tmp_path / "data" / "shapes.json", 80), tmp_path / "runs"
+    command = [sys.executable, "-m", "leap.cli.main", "--store", str(tmp_path / "store"), "--workers", "2", "--json"]
+    command += ["train", str(data), "-b", "gcn", "-e", "none", "--runs", str(runs), "--checkpoint-steps", "2"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, start_new_session=True, **pipes)
+    assert wait_until(process, lambda: list(runs.glob("*/fold-*/result.json")))
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out) == (130, ""), err
+    (folder,) = runs.iterdir()
+    said = re.fullmatch(r"Stopped: (\d) of 5 folds of (.*) are done\. The same command with --resume goes on.*\n", err)
+    assert said, err
+    assert said[2] == str(folder)
+    kept = written(runs)
+    assert int(said[1]) <= len(kept) < 5
+    assert_no_process(process)
+    assert len(finish(subprocess.Popen([*command, "--resume"], **pipes))["folds"]) == 5
+    assert {path: time for path, time in written(runs).items() if path in kept} == kept
+
+
+STOPPED_TWICE = """
+import os, signal
+from leap.pipeline.interrupts import stoppable
+with stoppable():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        print("ending in order", flush=True)
+        os.kill(os.getpid(), signal.SIGINT)
+        print("still there", flush=True)
+"""
+
+
+def test_a_second_ctrl_c_ends_at_once():
+    done = subprocess.run([sys.executable, "-c", STOPPED_TWICE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "ending in order\n", "")
+
+
+def assert_no_process(process):
+    # A helper of multiprocessing ends itself a moment after its main process.
+    assert wait_for(lambda: not left_behind(process.pid))

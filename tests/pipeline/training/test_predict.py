@@ -40,10 +40,36 @@ def test_one_fold_repeats_its_own_test_predictions(context, trained, shapes):
             assert ours["probability_1"][graph] == pytest.approx(value, abs=1e-5)
 
 
-def test_labels_that_the_run_does_not_know_are_not_judged(context, trained):
-    result = predict(trained.path, new_graphs([0, 7] * 10), context)
+@pytest.mark.parametrize(
+    ("y", "task", "reason"),
+    [
+        ([0, 7] * 10, "graph-classification", "the run knows the labels 0, 1 and 'new' has 0, 7, so there are no"),
+        ([-1, 1] * 10, "graph-classification", "the run knows the labels 0, 1 and 'new' has -1, 1, so there are no"),
+        (np.ones((20, 1)), "graph-regression", "the run is of graph-classification and 'new' of graph-regression"),
+    ],
+)
+def test_labels_that_the_run_does_not_know_are_named_and_not_judged(context, trained, y, task, reason):
+    result = predict(trained.path, new_graphs(y, task), context)
     assert result.metrics == {}
-    assert result.items == 20
+    assert reason in result.unjudged
+    assert result.as_json()["unjudged"] == result.unjudged
+    assert pq.read_table(result.path).num_rows == 20
+
+
+def test_some_of_the_runs_labels_are_enough_to_judge(context, trained):
+    result = predict(trained.path, new_graphs([1] * 20), context)
+    assert result.unjudged is None
+    assert 0 <= result.metrics["accuracy"] <= 1
+
+
+def test_targets_are_judged_only_by_as_many(context, options, sizes, run):
+    regression = train(sizes, options(backbone="gin", encoding="none"), context, run=run)
+    result = predict(regression.path, new_graphs(np.arange(20.0)[:, None], "graph-regression"), context)
+    assert result.metrics == {}
+    assert "the run predicts 2 targets and 'new' has 1" in result.unjudged
+    labelled = predict(regression.path, new_graphs([0, 1] * 10), context)
+    assert labelled.metrics == {}
+    assert "'new' of graph-classification" in labelled.unjudged
 
 
 def test_wrong_runs_folds_and_features_are_refused(context, trained, atoms, tmp_path, shapes):
