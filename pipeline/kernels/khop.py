@@ -118,26 +118,26 @@ class _Walk:
             raise InvalidInputError(f"Neighbourhoods need at least 1 hop, but hops = {hops}.")
         if cap < 0:
             raise InvalidInputError(f"A cap must be positive, or 0 for none, but is {cap}.")
-        indptr, checked = ragged_arrays(indptr, indices, max(len(indptr) - 1, 0), ("indptr", "indices"))
-        # 64-bit ids give a 64-bit result.
-        indices = np.ascontiguousarray(indices) if indices.dtype == np.int64 else checked
+        indptr, ids = ragged_arrays(indptr, indices, max(len(indptr) - 1, 0), ("indptr", "indices"))
+        if indices.dtype == np.int64:  # and so is the result
+            ids = np.ascontiguousarray(indices)
         self.num_nodes = len(indptr) - 1
         names = _contiguous([] if global_ids is None else global_ids, np.int64)
         if global_ids is not None and names.shape != (self.num_nodes,):
             raise InvalidInputError(f"There must be {self.num_nodes} global ids, but they have shape {names.shape}.")
         self.sources = _source_ids(sources, self.num_nodes)
-        self.index_type = indices.dtype
+        self.index_type = ids.dtype
         self.cap = min(cap, self.num_nodes)
         self.arguments = (
             indptr,
-            indices,
+            ids,
             self.sources,
             min(hops, max(self.num_nodes, 1)),
             self.cap,
             np.uint64(seed % 2**64),
             names,
         )
-        degree = max(len(indices) / max(self.num_nodes, 1), 1.0)
+        degree = max(len(ids) / max(self.num_nodes, 1), 1.0)
         small = len(self.sources) * degree ** min(hops + 1, 3) < SERIAL_WORK
         self.threads = 1 if small else threads or available_threads()
 
