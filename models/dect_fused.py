@@ -89,7 +89,7 @@ class _Fused(torch.autograd.Function):
         return *found, None, None, None, None, None
 
 
-def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre = ctx.saved
     s, edge_weight, threads = ctx.scalars
     upstream = gradient.contiguous().numpy()

@@ -181,3 +181,9 @@ def test_a_missing_run_is_named(leap, filled):
     shown = leap("predict", "runs/nothing", "letters-low")
     assert shown.code == 2
     assert "holds no finished run" in shown.err
+
+
+def test_training_that_diverges_ends_with_the_reason(leap, filled):
+    shown = leap("train", "letters-low", "-b", "nomp", "-e", "leap-l", *QUICK, "--lr", "1e10")
+    assert shown.code == 1
+    assert shown.err == "Error: the validation loss was not a number in any epoch. Use a smaller --lr.\n"

@@ -48,3 +48,17 @@ def test_standard_deviations_have_one_degree_of_freedom_less():
     found = mean_and_std(folds)
     assert found["accuracy"] == {"mean": pytest.approx(0.6), "std": pytest.approx(np.std([0.5, 0.7, 0.6], ddof=1))}
     assert found["auroc"] == {"mean": 0.9, "std": None}
+
+
+def test_predictions_that_are_no_numbers_are_judged_without_an_error():
+    labels = np.array([0, 1, 2, 1])
+    for some in (slice(None), slice(1, 3)):
+        probabilities = np.full((4, 3), 1 / 3, np.float32)
+        probabilities[some] = np.nan
+        assert set(classification_metrics(probabilities, labels)) == {"accuracy", "auroc", "average_precision"}
+        assert set(classification_metrics(probabilities[:, :2], labels % 2)) == {
+            "accuracy",
+            "auroc",
+            "average_precision",
+        }
+        assert not np.isfinite(regression_metrics(probabilities, np.ones((4, 3)))["mse"])

@@ -335,3 +335,23 @@ def test_options_that_do_not_matter_are_no_part_of_a_run():
     assert fingerprint(encoding="rwpe", projection="linear") == fingerprint(encoding="rwpe", projection="deepsets")
     assert fingerprint(encoding="leap-l", projection="linear") != fingerprint(encoding="leap-l", projection="deepsets")
     assert fingerprint(encoding="rwpe", dim=4) != fingerprint(encoding="rwpe", dim=5)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"backbone": "nomp", "encoding": "leap-l", "learn_thresholds": True},
+        {"backbone": "gcn", "encoding": "leap-l", "projection": "linear"},
+        {"backbone": "gat", "encoding": "none"},
+    ],
+    ids=lambda network: "-".join(map(str, network.values())),
+)
+@pytest.mark.parametrize("select", ["loss", "auroc"])
+def test_training_that_diverges_says_so(context, options, shapes, run, network, select):
+    with pytest.raises(WorkFailedError, match=r"validation loss was not a number in any epoch\. Use a smaller --lr"):
+        train(shapes, options(**network, epochs=2, lr=1e10, select=select), context, run=run)
+
+
+def test_regression_that_diverges_says_so(context, options, sizes, run):
+    with pytest.raises(WorkFailedError, match="not a number in any epoch"):
+        train(sizes, options(backbone="nomp", encoding="leap-l", epochs=2, lr=1e10), context, run=run)
