@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from leap.store import index
 from leap.store.artifact import Artifact, builds_of, erase, folder_of
 from leap.store.conditional import create_file
-from leap.store.errors import DamagedArtifactError, LeaseLostError
+from leap.store.errors import DamagedArtifactError, LeapError, LeaseLostError
 from leap.store.keys import canonical_json
 from leap.store.location import Location, locate
 from leap.store.lock import Holding
@@ -206,8 +206,7 @@ class Build:
             raise self._vanished("a partition") from error
         for path in builders:
             self.location.remove(path)
-        if not self.location.names(builds_of(self.key)):
-            self.location.remove(builds_of(self.key))
+        self.close()
         self.lock.confirm()
         self._tidy(files)
         content = draft.content or content_of(files)
@@ -215,7 +214,6 @@ class Build:
         index.add(self.location, manifest)
         if not create_file(self.location, f"{folder}/{MANIFEST}", manifest.encode()):
             manifest = Manifest.decode(self.location.read_bytes(f"{folder}/{MANIFEST}"), self.key)
-        self._is_open = False
         self.published = Artifact(self.location, manifest)
         return self.published
 
@@ -246,6 +244,18 @@ class Build:
         for name, record in files.items():
             if name not in present or present[name].size != record.bytes:
                 raise self._vanished(name)
+
+    def close(self) -> None:
+        """Tell tasks that are left over to stop, and leave no trace if none has finished anything."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        with contextlib.suppress(LeapError, OSError):  # it is a courtesy: the next builder does the same
+            folder = f"{builds_of(self.key)}/{self.token}"
+            self.location.remove(f"{folder}/{OPEN}")
+            for path in (folder, builds_of(self.key)):
+                if not self.location.names(path):
+                    self.location.remove(path)
 
     def abandon(self) -> None:
         """Remove what was written so far, unless it is another's by now."""

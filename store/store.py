@@ -299,6 +299,8 @@ class Store:
             except NoSpaceError:
                 build.abandon()
                 raise
+            finally:
+                build.close()
             if not found and build.published is not None:
                 note_created(self.location, key, time.perf_counter() - start)
 

@@ -6,8 +6,9 @@ folder: the file `reached` appears there, and training goes on once there is a f
 
 import os
 import sys
-import time
 from pathlib import Path
+
+from tests.processes import wait_for
 
 FOLDER = "LEAP_TEST_PAUSE"
 
@@ -21,8 +22,7 @@ def pause():
         train_epoch(self, part)
         if self.progress.epoch == 1 and self.folder.name == "fold-0":
             (folder / "reached").touch()
-            while not (folder / "go").exists():
-                time.sleep(0.01)
+            wait_for((folder / "go").exists)
 
     Training._train_epoch = train_and_wait
 

@@ -4,6 +4,7 @@ The folders are what counts. The table follows them: whatever it lacks, holds to
 put right when it is read. A damaged one, which checksums tell, is made anew.
 """
 
+import contextlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from leap.pipeline.experiments.stand_ins import STAND_INS
 from leap.pipeline.training.relevance import Kind, matters
 from leap.pipeline.training.run_folder import METRICS, RunFolder
 from leap.store.disk import is_read_only, needing_space, replacing
+from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,7 +225,8 @@ def _of_fold(fold: dict[str, Any]) -> dict[str, Any]:
 
 
 def _task(folder: RunFolder) -> str | None:
-    """Task of a run whose metrics do not say."""
-    facts = (folder.config() or {}).get("facts") or {}
-    task = facts.get("task")
-    return None if task is None else str(task)
+    """Task of a run whose metrics do not say; None if its configuration cannot be read either."""
+    with contextlib.suppress(InvalidInputError):
+        task = ((folder.config() or {}).get("facts") or {}).get("task")
+        return None if task is None else str(task)
+    return None

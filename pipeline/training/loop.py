@@ -89,9 +89,7 @@ class Training:
             self._train_epoch(train)
             on_epoch(self._finish_epoch(val))
         if self.progress.best_epoch < 0:
-            raise WorkFailedError(
-                "the validation loss was not a number in any epoch. Use a smaller learning rate (lr)."
-            )
+            raise WorkFailedError("the validation loss was not a number in any epoch. Use a smaller --lr.")
         best = load(self.folder / BEST, self.fingerprint)
         if best is None:
             raise WorkFailedError(f"{self.folder / BEST} was removed or damaged meanwhile. Run the command again.")

@@ -14,7 +14,7 @@ from leap.pipeline import Context, TrainOptions, Workforce, train
 from leap.pipeline.training import loop
 from leap.pipeline.training.run_folder import RunFolder
 from leap.pipeline.training.watch import EpochEvent
-from leap.store.errors import DamagedCheckpointWarning, InvalidInputError
+from leap.store.errors import DamagedCheckpointWarning, InvalidInputError, WorkFailedError
 
 
 def without_times(metrics):
