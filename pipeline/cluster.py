@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from leap.pipeline.interrupts import without_interrupts
 from leap.store.errors import InvalidInputError, WorkFailedError
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
@@ -219,7 +220,9 @@ def _local(workers: int) -> Iterator[DaskRunner]:
     with (
         dask.config.set(_KEEP_MEMORY),
         _quiet_tracker(),
+        _event_loop() as loop,
         LocalCluster(
+            loop=loop,
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -227,7 +230,6 @@ def _local(workers: int) -> Iterator[DaskRunner]:
             dashboard_address="localhost:0",
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,
-            preload=["leap.pipeline.interrupts"],
             env={"NUMBA_NUM_THREADS": "1"},
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
@@ -236,6 +238,23 @@ def _local(workers: int) -> Iterator[DaskRunner]:
             yield DaskRunner(client, workers)
         finally:
             cluster.sync(_kill_workers, cluster)
+
+
+@contextlib.contextmanager
+def _event_loop() -> Iterator[Any]:
+    """Provide a running event loop; the workers that it starts are out of reach of Ctrl-C."""
+    from multiprocessing.resource_tracker import ensure_running
+
+    from distributed.utils import LoopRunner
+
+    runner = LoopRunner()
+    ensure_running()  # now, because the thread that starts it is within reach of Ctrl-C afterwards
+    with without_interrupts():
+        runner.start()
+    try:
+        yield runner.loop
+    finally:
+        runner.stop()
 
 
 @contextlib.contextmanager

@@ -1,17 +1,24 @@
-"""Ctrl-C reaches every process of a terminal; workers leave it to their main process, which ends them."""
+"""Ctrl-C and SIGTERM: the main process ends its work in order, and its workers hear nothing of Ctrl-C."""
 
 import contextlib
 import signal
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
-def dask_setup(worker: Any) -> None:
-    """Ignore interrupts; Dask calls this in each worker process when it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextlib.contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Start threads that Ctrl-C does not reach, nor the processes that they start, from their first moment on.
+
+    A terminal sends it to all processes; a worker would print a traceback instead of leaving it to the main process.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by what is started
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Stop:

@@ -1,8 +1,11 @@
 """Who does the work: nobody extra for little of it, a quiet local cluster for much, a scheduler where one is named."""
 
 import os
+import signal
+import threading
 import warnings
 
+import psutil
 import pytest
 
 from leap.pipeline.cluster import InlineRunner, Workforce, employ
@@ -52,6 +55,39 @@ def test_workers_keep_their_memory_unlike_dask_has_it(monkeypatch):
     with employ(Workforce(1), 1, 0.0) as runner:
         runner.run(trim_threshold, [()], found.append)
     assert found == [None]
+
+
+def is_out_of_reach():
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_workers_are_born_out_of_reach_of_ctrl_c():
+    found = []
+    with employ(Workforce(1), 1, 0.0) as runner:
+        runner.run(is_out_of_reach, [()], found.append)
+    assert found == [True]
+    assert not is_out_of_reach()
+
+
+def pid_and_wait(folder, number):
+    (folder / f"{number}.tmp").write_text(str(os.getpid()))
+    (folder / f"{number}.tmp").rename(folder / str(number))
+    while number:  # all but the first are never done
+        threading.Event().wait(1)
+
+
+def test_an_error_ends_workers_that_are_busy(tmp_path):
+    class Enough(Exception):
+        pass
+
+    def on_done(result):
+        while len(list(tmp_path.glob("?"))) < 3:
+            threading.Event().wait(0.01)
+        raise Enough
+
+    with pytest.raises(Enough), employ(Workforce(2), 3, 0.0) as runner:
+        runner.run(pid_and_wait, [(tmp_path, number) for number in range(3)], on_done)
+    assert not any(psutil.pid_exists(int(path.read_text())) for path in tmp_path.glob("?"))
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "tcp://256.0.0.1:8786"])
