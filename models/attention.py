@@ -59,19 +59,23 @@ class _Attend(torch.autograd.Function):
         out, weights = np.zeros_like(values), np.empty(len(source), np.float32)
         is_low = np.empty(len(source), np.bool_)
         _forward(source, target, values, scores.detach().contiguous().numpy(), slope, weights, is_low, out)
-        ctx.save_for_backward(x, scores)
-        ctx.known = (source, target, values, slope, weights, is_low)
+        ctx.save_for_backward(x, scores, edge_index)
+        ctx.known = (slope, weights, is_low)
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        source, target, values, slope, weights, is_low = ctx.known
+        x, scores, edge_index = ctx.saved_tensors  # torch raises if one was changed in place
+        check_edge_index(edge_index, len(x))
+        source, target = edge_index[0].numpy(), edge_index[1].numpy()
+        values = x.detach().contiguous().numpy()
+        slope, weights, is_low = ctx.known
         on_values, on_scores = np.zeros_like(values), np.zeros((len(values), 2), np.float32)
         upstream = gradients[0].detach().contiguous().numpy()
         _backward(source, target, values, slope, weights, is_low, upstream, on_values, on_scores)
         found: tuple[Tensor | None, ...] = (torch.from_numpy(on_values), torch.from_numpy(on_scores))
         if torch.is_grad_enabled():
-            found = refuse_second_derivatives("attend", found, (gradients[0], *ctx.saved_tensors))
+            found = refuse_second_derivatives("attend", found, (gradients[0], x, scores))
         return *found, None, None
 
 

@@ -54,6 +54,7 @@ class _Fused(torch.autograd.Function):
     ) -> Tensor:
         """Return the transform (N, D, T)."""
         features, basis = x.detach().double().contiguous(), directions.detach().double()
+        index = _copied(index)
         grid = thresholds.detach().numpy().astype(np.float64)
         heights = (features @ basis).numpy()
         nodes, count = heights.shape
@@ -87,6 +88,12 @@ class _Fused(torch.autograd.Function):
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("dect", found, (gradients[0], *ctx.saved_tensors))
         return *found, None, None, None, None, None
+
+
+def _copied(index: Index) -> Index:
+    """Return arrays of our own: a gradient belongs to what was seen, whatever the caller does with theirs meanwhile."""
+    node_ptr, nodes, edge_ptr, tails, heads = index
+    return node_ptr.copy(), nodes.copy(), edge_ptr.copy(), tails.copy(), heads.copy()
 
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

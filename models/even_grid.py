@@ -26,6 +26,7 @@ _LARGEST = np.float32(40.0)  # exponents are clipped here: the sigmoid is then 0
 _LARGEST_ROUNDING = 1.0 - 2.0**-30  # less than a whole step, also after it is added to a position
 LARGEST_REACH = 16_384
 LARGEST_SHARPNESS = 1e30  # beyond, float32 has no digits for the distances from a threshold that matter
+FARTHEST = 1e7  # sharpness times distance from 0 at which float64 still places a height to float32 precision
 _LARGEST_EXPONENT = np.float32(100.0)
 _CHUNK = 16  # nodes and edges taken at a time
 _LANES = 8  # float32 numbers in a register: a whole multiple leaves no remainder
@@ -33,7 +34,7 @@ _LANES = 8  # float32 numbers in a register: a whole multiple leaves no remainde
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def suits(grid: Any, s: float) -> bool:
-    """Whether thresholds ascend in equal steps, to float32 precision, neither tiny nor huge beside the sigmoid.
+    """Whether thresholds ascend in equal steps, to float32 precision, neither tiny nor huge beside the sigmoid, near 0.
 
     The tables of these kernels cover the sigmoid's window in steps: tiny ones would make them huge.
     """
@@ -41,6 +42,8 @@ def suits(grid: Any, s: float) -> bool:
         return False
     step = (grid[-1] - grid[0]) / (len(grid) - 1)
     if not WINDOW / LARGEST_REACH <= s * step <= LARGEST_SHARPNESS:
+        return False
+    if s * max(abs(grid[0]), abs(grid[-1])) > FARTHEST:
         return False
     even = 0
     for j in range(len(grid) - 1):

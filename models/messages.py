@@ -65,13 +65,14 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
-        ctx.known = (edge_index, edges, own)
+        ctx.save_for_backward(edge_index, edges, own)
         return _run(x, edge_index[0], edge_index[1], edges, own)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        edge_index, edges, own = ctx.known
+        edge_index, edges, own = ctx.saved_tensors  # torch raises if one was changed in place
+        check_edge_index(edge_index, len(own))
         return _run(gradients[0], edge_index[1], edge_index[0], edges, own), None, None, None
 
 

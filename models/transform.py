@@ -75,6 +75,9 @@ def dect(
     """
     if x.ndim != 2 or not x.is_floating_point():
         raise InvalidInputError(f"x must be floating point of shape (N, d). Got {x.dtype} of shape {tuple(x.shape)}.")
+    if x.dtype in (torch.float16, torch.bfloat16):  # too coarse for sums of squares, and float16 ends at 65,504
+        wide = (x.float(), neighborhoods, directions.float(), thresholds.float(), scale)
+        return dect(*wide, stats=stats, edge_weight=edge_weight).to(x.dtype)
     hoods = neighborhoods.numpy() if x.device.type == "cpu" else neighborhoods
     _check(x, hoods, directions, thresholds, scale, stats, edge_weight)
     index = None
@@ -94,8 +97,8 @@ def dect(
             node_ptr, nodes, edge_ptr, *ends = index
             hoods = replace(hoods, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=np.stack(ends))
         # What does not fit: thresholds that are not numbers, as when learning them diverges, or beyond float32.
-        wide = x.dtype if fits else torch.float64
-        out = plain_dect(x.to(wide), hoods, directions.to(wide), thresholds.to(wide), *numbers).to(x.dtype)
+        kind = x.dtype if fits else torch.float64
+        out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers).to(x.dtype)
     return out if order is None else torch.empty_like(out).index_copy(2, order, out)
 
 

@@ -54,6 +54,31 @@ def test_arrays_changed_after_a_first_use_are_seen():
         dect(x, hoods, torch.eye(2), torch.zeros(1), 8.0)
 
 
+def test_a_gradient_is_of_the_arrays_that_the_transform_saw():
+    x = torch.randn(4, 2, requires_grad=True)
+    arguments = (torch.eye(2), torch.linspace(-1, 1, 5), 8.0)
+    dect(x, PATH, *arguments).square().sum().backward()
+    expected, x.grad = x.grad, None
+    hoods = khop([[0, 1, 2], [1, 2, 3]]).torch()
+    out = dect(x, hoods, *arguments)
+    for array in (hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges):
+        array.fill_(10**8)
+    out.square().sum().backward()
+    assert torch.equal(x.grad, expected)
+
+
+@pytest.mark.parametrize("operation", ["attend", "gather"])
+def test_edges_changed_before_the_backward_pass_are_an_error(operation):
+    x, edges = torch.randn(4, 3, requires_grad=True), torch.tensor([[0, 1, 2], [1, 2, 3]])
+    if operation == "attend":
+        out = attend(x, x[:, :2].detach(), edges)
+    else:
+        out = gather(x, edges, Weights(torch.ones(3), torch.ones(4)))
+    edges.fill_(10**8)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
 def test_lists_strange_types_and_layouts_of_sound_neighbourhoods_are_taken():
     x, directions, grid = torch.randn(4, 2), torch.eye(2), torch.linspace(-1, 1, 5)
     expected = dect(x, PATH, directions, grid, 8.0)

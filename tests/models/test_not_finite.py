@@ -177,3 +177,22 @@ def test_thresholds_of_cached_transforms_are_finite_and_ascend(grid):
     for call in (lambda g: ect_forward(*others, g), lambda g: dect_forward(*others, g, 8.0)):
         with pytest.raises(InvalidInputError, match="thresholds must ascend, be finite"):
             call(np.array(grid))
+
+
+@pytest.mark.parametrize(("low", "scale"), [(-1e20, 1.0), (-1e17, 1.0), (-1e14, 128.0), (-1e9, 3.0)])
+def test_a_threshold_far_away_spoils_no_other(low, scale):
+    hoods, x = khop([[0, 1, 2], [1, 2, 3]]), torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    directions, grid = torch.eye(2), torch.tensor([low, 0.5])
+    expected = dect(x.double(), hoods, directions.double(), grid.double(), scale)
+    torch.testing.assert_close(dect(x, hoods, directions, grid, scale).double(), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [1.0, 500.0, 1e4])
+def test_half_precision_is_as_good_as_its_numbers(kind, size):
+    hoods, x = khop([[0, 1, 2, 3], [1, 2, 3, 0]]), size * torch.tensor([[0.0, 0.0], [1, 0], [1, 1], [0, 2]])
+    arguments = (torch.eye(2, dtype=kind), torch.linspace(-1, 1, 5).to(kind))
+    out = dect(x.to(kind), hoods, *arguments, 128.0)
+    expected = dect(x.to(kind).double(), hoods, *(value.double() for value in arguments), 128.0)
+    assert out.dtype == kind
+    torch.testing.assert_close(out.double(), expected, rtol=0.01, atol=0.01)
