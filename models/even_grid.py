@@ -244,21 +244,23 @@ def backward(
     count, size, needs_grid = high - low, len(grid), len(on_grid) > 0
     step, rounding, reach, span, factors = _window(grid, s)
     sharpness, origin = np.float32(s * step), grid[0] / step
-    if needs_grid:
-        span = size
     anchor, rest, decay, bits, power = _scratch(count)
-    slope, moved, unseen = np.empty(count), np.empty(count), np.zeros(count, np.float32)
+    slope, moved = np.empty(count), np.empty(count)
+    # What thresholds outside the window add: zero, or not a number, by gradients or by heights that are none.
+    unseen, lost = np.zeros(count, np.float32), np.float32(0.0)
     for v in range(len(node_ptr) - 1):
         scale, pull = inverse[v], 0.0
         moved[:] = 0.0
-        if span < size:
+        members = node_ptr[v + 1] - node_ptr[v]
+        total = members + edge_ptr[v + 1] - edge_ptr[v]
+        if span < size and total > 0:
             for i in range(count):
                 total_rise = np.float32(0.0)
                 for j in range(size):  # as in `any_grid.nothing_of`, without a view
                     total_rise += np.float32(0.0) * upstream[v, np.uint64(low + i), np.uint64(j)]
                 unseen[i] = total_rise
-        members = node_ptr[v + 1] - node_ptr[v]
-        total = members + edge_ptr[v + 1] - edge_ptr[v]
+                for j in range(len(on_grid)):
+                    on_grid[j] += np.float32(0.0) * upstream[v, np.uint64(low + i), np.uint64(j)]
         for done in range(0, total, _CHUNK):
             taken = min(_CHUNK, total - done)
             _locate(
@@ -280,6 +282,7 @@ def backward(
                             term = upstream[v, np.uint64(low + i), row + k] * (value * (_ONE - value))
                             total_rise += term
                             on_grid[row + k] += weight * term
+                        lost += np.float32(0.0) * own
                     else:
                         for j in range(span):
                             k = np.uint64(j)
@@ -300,11 +303,13 @@ def backward(
                         mine, column = np.uint64(number), np.uint64(low + number)
                         one, other = heights[a, column], heights[b, column]
                         # Ends of equal height share the gradient, as torch.maximum has it.
-                        part = (0.5 * slope[mine] if one == other else slope[mine]) * scale
+                        part = 0.5 * slope[mine] if one == other else slope[mine]
                         pull += slope[mine] * (max(one, other) - offsets[v, column])
-                        on_heights[a, mine] -= 0.0 if one < other else part
-                        on_heights[b, mine] -= 0.0 if one > other else part
+                        on_heights[a, mine] -= (0.0 if one < other else part) * scale
+                        on_heights[b, mine] -= (0.0 if one > other else part) * scale
                         moved[mine] += slope[mine]
         on_inverse[v] -= pull
         for i in range(count):
             on_offsets[v, i] += moved[i] * scale
+    for j in range(len(on_grid)):
+        on_grid[j] += lost
