@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leap.models.indices import check_edge_index
+from leap.models.indices import check_edge_list, lie_inside
 from leap.models.twice import refuse_second_derivatives
 from leap.store.errors import InvalidInputError
+from leap.store.neighborhoods import check_ids
 
 
 def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) -> Tensor:
@@ -40,7 +41,7 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
             f"x must have shape (N, d) and scores (N, 2). Got {tuple(x.shape)} and {tuple(scores.shape)}."
         )
     if x.device.type == "cpu" and x.dtype == torch.float32:
-        check_edge_index(edge_index, len(x))
+        check_edge_list(edge_index)
         result: Tensor = _Attend.apply(x, scores, edge_index, slope)
         return result
     source, target = edge_index
@@ -58,7 +59,8 @@ class _Attend(torch.autograd.Function):
         values = x.detach().contiguous().numpy()
         out, weights = np.zeros_like(values), np.empty(len(source), np.float32)
         is_low = np.empty(len(source), np.bool_)
-        _forward(source, target, values, scores.detach().contiguous().numpy(), slope, weights, is_low, out)
+        if not _forward(source, target, values, scores.detach().contiguous().numpy(), slope, weights, is_low, out):
+            check_ids("edge_index", edge_index.numpy(), len(values))
         ctx.save_for_backward(x, scores, edge_index)
         ctx.known = (slope, weights, is_low)
         return torch.from_numpy(out)
@@ -66,7 +68,7 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, scores, edge_index = ctx.saved_tensors  # torch raises if one was changed in place
-        check_edge_index(edge_index, len(x))
+        check_ids("edge_index", edge_index.numpy(), len(x))
         source, target = edge_index[0].numpy(), edge_index[1].numpy()
         values = x.detach().contiguous().numpy()
         slope, weights, is_low = ctx.known
@@ -80,8 +82,13 @@ class _Attend(torch.autograd.Function):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _forward(source: Any, target: Any, x: Any, scores: Any, slope: float, weights: Any, is_low: Any, out: Any) -> None:
-    """Fill the weight of every edge, whether it lies on the flat side of the leaky ReLU, and the weighted sums."""
+def _forward(source: Any, target: Any, x: Any, scores: Any, slope: float, weights: Any, is_low: Any, out: Any) -> bool:
+    """Fill the weight of every edge, whether it lies on the flat side of the leaky ReLU, and the weighted sums.
+
+    Returns False where an edge joins other than the rows.
+    """
+    if not (lie_inside(source, len(x)) and lie_inside(target, len(x))):
+        return False
     highest, total = np.full(len(x), -np.inf, np.float32), np.zeros(len(x))
     for e in range(len(source)):
         logit = scores[source[e], 0] + scores[target[e], 1]
@@ -96,6 +103,7 @@ def _forward(source: Any, target: Any, x: Any, scores: Any, slope: float, weight
         weights[e] /= total[v]
         for i in range(x.shape[1]):
             out[v, i] += weights[e] * x[u, i]
+    return True
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

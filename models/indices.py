@@ -53,15 +53,12 @@ def ragged_arrays(
     return starts, members
 
 
-def check_edge_index(edge_index: Any, rows: int) -> None:
-    """Refuse an edge list (2, E) of the CPU with an end that is no row."""
+def check_edge_list(edge_index: Any) -> None:
+    """Refuse a tensor that is no (2, E) list of integers; whether they are rows, `lie_inside` tells a kernel."""
     if edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.is_floating_point():
         raise InvalidInputError(
             f"edge_index must hold integers of shape (2, E). Got {edge_index.dtype} of shape {tuple(edge_index.shape)}."
         )
-    ends = edge_index.numpy()
-    if not (_lie_inside(ends[0], rows) and _lie_inside(ends[1], rows)):
-        check_ids("edge_index", ends, rows)
 
 
 def _integers(name: str, array: ArrayLike, rows: int | None) -> NDArray[Any]:
@@ -76,7 +73,8 @@ def _integers(name: str, array: ArrayLike, rows: int | None) -> NDArray[Any]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _lie_inside(ids: Any, rows: int) -> bool:
+def lie_inside(ids: Any, rows: int) -> bool:
+    """Whether all ids are rows."""
     low, high = 0, -1
     for k in range(len(ids)):
         low = min(low, ids[k])
@@ -91,9 +89,9 @@ def _is_sound(pointers: Any, ids: Any, rows: int) -> bool:
     for v in range(len(pointers) - 1):
         if pointers[v + 1] < pointers[v]:
             return False
-    return _lie_inside(ids, rows)
+    return lie_inside(ids, rows)
 
 
 @numba.njit(cache=True, nogil=True)
 def _are_sound(node_ptr: Any, nodes: Any, edge_ptr: Any, tails: Any, heads: Any, rows: int) -> bool:
-    return _is_sound(node_ptr, nodes, rows) and _is_sound(edge_ptr, tails, rows) and _lie_inside(heads, rows)
+    return _is_sound(node_ptr, nodes, rows) and _is_sound(edge_ptr, tails, rows) and lie_inside(heads, rows)

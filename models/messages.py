@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from leap.models.indices import check_edge_index
+from leap.models.indices import check_edge_list, lie_inside
 from leap.store.errors import InvalidInputError
+from leap.store.neighborhoods import check_ids
 
 
 class Weights(NamedTuple):
@@ -55,7 +56,7 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
             f"and {counts[1]} weights for {edge_index.shape[-1]} edges."
         )
     if x.device.type == "cpu" and x.dtype == torch.float32:
-        check_edge_index(edge_index, len(x))
+        check_edge_list(edge_index)
         result: Tensor = _Gather.apply(x, edge_index, weights.edges, weights.own)
         return result
     messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]
@@ -66,25 +67,30 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
         ctx.save_for_backward(edge_index, edges, own)
-        return _run(x, edge_index[0], edge_index[1], edges, own)
+        return _run(x, edge_index, 0, edges, own)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         edge_index, edges, own = ctx.saved_tensors  # torch raises if one was changed in place
-        check_edge_index(edge_index, len(own))
-        return _run(gradients[0], edge_index[1], edge_index[0], edges, own), None, None, None
+        return _run(gradients[0], edge_index, 1, edges, own), None, None, None
 
 
-def _run(x: Tensor, source: Tensor, target: Tensor, edges: Tensor, own: Tensor) -> Tensor:
-    out = x.detach() * own[:, None]
-    _add(source.numpy(), target.numpy(), edges.numpy(), x.detach().contiguous().numpy(), out.numpy())
+def _run(x: Tensor, edge_index: Tensor, source: int, edges: Tensor, own: Tensor) -> Tensor:
+    """`source` is the row of `edge_index` that sums come from."""
+    ends, out = edge_index.numpy(), x.detach() * own[:, None]
+    if not _add(ends[source], ends[1 - source], edges.numpy(), x.detach().contiguous().numpy(), out.numpy()):
+        check_ids("edge_index", ends, len(x))
     return out
 
 
 @numba.njit(cache=True, nogil=True)
-def _add(source: Any, target: Any, weights: Any, x: Any, out: Any) -> None:
+def _add(source: Any, target: Any, weights: Any, x: Any, out: Any) -> bool:
+    """Add to `out`, or return False where an edge joins other than the rows."""
+    if not (lie_inside(source, len(x)) and lie_inside(target, len(x))):
+        return False
     for e in range(len(source)):
         u, v, weight = source[e], target[e], weights[e]
         for i in range(x.shape[1]):
             out[v, i] += weight * x[u, i]
+    return True
