@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RECORD = "partition.json"
-OPEN = "open"  # a file in a builder's folder, there as long as its tasks are wanted
+OPEN = "open"  # a file in a builder's folder, there as long as its tasks are wanted; it lists the keys that they read
 TOP = "artifact"  # a folder in a builder's folder, for what lies beside the partitions
 
 
@@ -100,6 +100,7 @@ class Build:
     key: str
     lock: Holding
     published: Artifact | None = None
+    reads: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _is_open: bool = False
     _finished: dict[int, FinishedPartition] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Build:
         """What a worker needs to write partitions."""
         writer = PartitionWriter(self.location.url, self.key, self.token)
         if not self._is_open:
-            self.location.write_bytes(f"{writer.folder}/{OPEN}", b"")
+            self.location.write_bytes(f"{writer.folder}/{OPEN}", canonical_json(sorted(self.reads)))
             self._is_open = True
         return writer
 
@@ -262,6 +263,15 @@ class Build:
         with contextlib.suppress(LeaseLostError):
             self.check()
             erase(self.location, self.key)
+
+
+def read_by_builders(location: Location, key: str) -> set[str]:
+    """Return the keys of the artifacts that builders of an artifact say they read."""
+    found: set[str] = set()
+    for token in location.names(builds_of(key)):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+            found.update(json.loads(location.read_bytes(f"{builds_of(key)}/{token}/{OPEN}")))
+    return found
 
 
 def _read_finished(location: Location, path: str, partition: Partition) -> FinishedPartition | None:

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from leap.store.artifact import BUILDS, Artifact, builds_of, erase, folder_of
+from leap.store.build import read_by_builders
 from leap.store.errors import ArtifactInUseError, DamagedArtifactError
 from leap.store.index import drop, tidy
 from leap.store.lock import exclusive
@@ -27,8 +28,8 @@ class Verdict:
 def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[Verdict]:
     """Judge every artifact.
 
-    Kept is what is tagged, pinned, used by a recorded run whose folder is not gone, named by a stage manifest or used
-    in the last `keep_days` days, and all that such artifacts were made from.
+    Kept is what is tagged, pinned, used by a recorded run whose folder is not gone, named by a stage manifest, read by
+    a build under way or used in the last `keep_days` days, and all that such artifacts were made from.
     """
     artifacts = {artifact.key: artifact for artifact in store.list()}
     return _judge(store, artifacts, keep_days, time.time() if now is None else now)
@@ -47,6 +48,9 @@ def _judge(store: Store, artifacts: dict[str, Artifact], keep_days: float, now: 
     for path, keys in store.references.stages().items():
         for key in keys:
             reasons.setdefault(key, f"named by {path}")
+    for made in store.location.names(BUILDS):
+        for key in read_by_builders(store.location, made) if not _is_stale(store, made, keep_days, now) else ():
+            reasons.setdefault(key, f"read to make {made[:12]}")
     for key in artifacts:
         days = (now - store.usage(key).last_used) / SECONDS_A_DAY
         if days < keep_days:

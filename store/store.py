@@ -282,8 +282,10 @@ class Store:
             return self.lookup_unlocked(key)
 
     @contextlib.contextmanager
-    def building(self, key: str, on_wait: Callable[[], None] | None = None) -> Iterator[Build]:
-        """Hold the right to make an artifact; wait if another process has it.
+    def building(
+        self, key: str, on_wait: Callable[[], None] | None = None, reads: Sequence[str] = ()
+    ) -> Iterator[Build]:
+        """Hold the right to make an artifact, from those with the keys `reads`; wait if another process has it.
 
         The build's `published` is set on entry if that other process has made the artifact meanwhile. What was
         written stays for the next attempt when the block fails, except when the disk is full. A block that ends with
@@ -291,7 +293,7 @@ class Store:
         """
         self._create()
         with exclusive(self.location, key, on_wait, self._clock) as lock:
-            build = Build(self.location, key, lock, published=self.lookup_unlocked(key))
+            build = Build(self.location, key, lock, self.lookup_unlocked(key), tuple(reads))
             found = build.published is not None
             start = time.perf_counter()
             try:

@@ -52,7 +52,7 @@ def materialize(
     store.require_space(plan.bytes)
 
     def make() -> tuple[Artifact, int | None]:
-        with store.building(key, say_waiting) as build:
+        with store.building(key, say_waiting, [artifact.key for artifact in inputs.values()]) as build:
             if build.published is not None:
                 return build.published, None
             resumed = _work(context, build, plan, recipe, inputs)

@@ -52,6 +52,18 @@ def test_a_run_counts_from_its_start_until_its_folder_is_gone(store, tmp_path):
     assert store.references.runs() == {"one": {key}}, "a plan forgets nothing"
 
 
+def test_what_a_build_under_way_reads_is_kept_until_the_build_is_stale(store):
+    dataset, other = publish(store, "dataset"), "f" * 40
+    with store.building(other, reads=[dataset]) as build:
+        folder = Path(store.location.path(build.writer.folder))
+        os.utime(folder / "open", (NOW - HOUR / 2, NOW - HOUR / 2))
+        assert kept(store) == {dataset}
+        os.utime(folder / "open", (NOW - 2 * HOUR, NOW - 2 * HOUR))
+        assert kept(store) == set()
+        os.utime(folder / "open", (NOW, NOW))
+    assert kept(store) == set(), "a build that is over reads nothing"
+
+
 def test_a_run_of_another_machine_is_kept(store, tmp_path):
     key = publish(store, dim=4)
     store.references.record_run("far", [key], path=str(tmp_path / "gone"), host="another")
