@@ -25,6 +25,8 @@ def main() -> None:
                 if stop.exit_code is None:
                     raise
                 _leave(stop.exit_code)
+            except KeyboardInterrupt:  # before there was a command, which would have said how to go on
+                _leave(stop.exit_code or 130)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 os.environ |= {
-    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "120s",  # also what closing a cluster may wait for a dead worker
     "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1800s",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1800s",
 }

@@ -124,3 +124,21 @@ def test_a_reader_that_left_gets_no_complaint(tmp_path, options):
     script = f"{sys.executable} -m leap.cli.main --store {tmp_path / 'store'} datasets {options} | true"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+STOPPED_EARLY = """
+import os, signal, sys, typer.main
+def stopped(app):
+    os.kill(os.getpid(), signal.{name})
+typer.main.get_command = stopped
+from leap.cli.main import main
+sys.argv = ["leap", "datasets"]
+main()
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_command_that_is_stopped_before_it_begins_leaves_without_a_word(name, code):
+    script = STOPPED_EARLY.format(name=name)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
