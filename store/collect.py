@@ -30,12 +30,18 @@ def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = N
 
     Kept is what is tagged, pinned, used by a recorded run whose folder is not gone, named by a stage manifest, read by
     a build under way or used in the last `keep_days` days, and all that such artifacts were made from.
+
+    Raises
+    ------
+    DamagedReferenceError
+        If a tag or the record of a run cannot be read.
     """
     artifacts = {artifact.key: artifact for artifact in store.list()}
     return _judge(store, artifacts, keep_days, time.time() if now is None else now)
 
 
 def _judge(store: Store, artifacts: dict[str, Artifact], keep_days: float, now: float) -> list[Verdict]:
+    store.references.require_readable()
     reasons: dict[str, str] = {}
     for tag, key in store.references.tags().items():
         reasons.setdefault(key, f"tagged {tag}")

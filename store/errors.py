@@ -68,6 +68,12 @@ class DamagedArtifactError(LeapError, OSError):
         return (type(self), (str(self), self.key))
 
 
+class DamagedReferenceError(LeapError, OSError):
+    """A tag or the record of a run that cannot be read."""
+
+    exit_code = 1
+
+
 class WorkFailedError(LeapError, RuntimeError):
     """A stage that could not be finished."""
 

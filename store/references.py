@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from leap.store.errors import ArtifactNotFoundError, InvalidInputError
+from leap.store.errors import ArtifactNotFoundError, DamagedReferenceError, InvalidInputError
 from leap.store.location import LocalLocation, Location
 
 TAGS, PINS, RUNS, STAGES = "refs/tags", "refs/pins", "runs", "stages"
@@ -54,7 +54,18 @@ class References:
         return value if isinstance(value, dict) else {}
 
     def _write(self, path: str, value: dict[str, Any]) -> None:
-        self.location.write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+        self.location.write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode(), durable=True)
+
+    def require_readable(self) -> None:
+        """Raise DamagedReferenceError if a tag or the record of a run cannot be read: what it names is not known."""
+        for folder, field, kind in ((TAGS, "key", str), (RUNS, "keys", list)):
+            for name in self.location.names(folder):
+                path = f"{folder}/{name}"
+                if name.endswith(".json") and not isinstance(self._read(path).get(field), kind):
+                    raise DamagedReferenceError(
+                        f"{self.location.url}/{path} cannot be read, so what it keeps is not known. Remove it, or put "
+                        "a copy in its place, and collect again."
+                    )
 
     def tagged(self, name: str) -> str | None:
         """Key that a tag points at, None if there is no such tag."""
@@ -105,7 +116,8 @@ class References:
 
     def runs(self) -> dict[str, set[str]]:
         """Run -> keys that it uses."""
-        return {name: set(record.get("keys", [])) for name, record in self._runs().items()}
+        found = {name: record.get("keys") for name, record in self._runs().items()}
+        return {name: set(keys) if isinstance(keys, list) else set() for name, keys in found.items()}
 
     def gone_runs(self) -> list[str]:
         """Recorded runs whose folder was on this machine and is gone."""

@@ -26,7 +26,7 @@ def read_usage(location: Location, key: str) -> Usage:
     try:
         raw = json.loads(location.read_bytes(f"{USAGE}/{key}.json"))
         return Usage(float(raw["created"]), float(raw["last_used"]), int(raw["uses"]), float(raw.get("seconds", 0.0)))
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, OverflowError):
         return Usage()
 
 

@@ -90,7 +90,7 @@ def node_classes(values: Sequence[Any] | NDArray[Any], where: str) -> NDArray[An
             )
         return array
     if array.ndim == 1 and np.issubdtype(array.dtype, np.floating):
-        broken = ~(np.floor(array) == array)
+        broken = ~((np.floor(array) == array) & (np.abs(array) < 2.0**53))  # beyond, neighbours are the same number
         if not broken.any():
             return array.astype(np.int64)
         at = int(np.argmax(broken))

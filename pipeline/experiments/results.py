@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leap.pipeline.experiments.stand_ins import STAND_INS
 from leap.pipeline.training.relevance import Kind, matters
-from leap.pipeline.training.run_folder import METRICS, RunFolder
+from leap.pipeline.training.run_folder import METRICS, RunFolder, is_result
 from leap.store.disk import is_read_only, needing_space, replacing
 from leap.store.errors import InvalidInputError
 
@@ -181,7 +181,7 @@ def _schema() -> "pa.Schema":
 def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
     """Return the rows of a finished run; none while it is not."""
     metrics = folder.metrics()
-    if metrics is None or "folds" not in metrics:
+    if metrics is None or not is_result(metrics):
         return []
     shared = _shared(folder, metrics)
     return [shared | _of_fold(fold) for fold in metrics["folds"]]

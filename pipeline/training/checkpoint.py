@@ -2,6 +2,7 @@
 
 import io
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ def load(path: Path, fingerprint: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
+        with zipfile.ZipFile(path) as archive:  # torch itself compares no checksums
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise zipfile.BadZipFile(damaged)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for a damaged file
         message = f"the checkpoint {path} cannot be read ({type(error).__name__}) and counts as missing"

@@ -74,7 +74,7 @@ class RunFolder:
     def finished(self, fingerprint: str) -> dict[str, Any] | None:
         """Return the results of a run; None while there are none, or if they are another's."""
         metrics = self.metrics()
-        return metrics if metrics is not None and metrics.get("fingerprint") == fingerprint else None
+        return metrics if metrics is not None and is_result(metrics) and metrics["fingerprint"] == fingerprint else None
 
     def results(self, fingerprint: str) -> dict[int, dict[str, Any]]:
         """Return what the folds of a run have left, by number; what another run left here is passed over."""
@@ -167,19 +167,26 @@ def done_fold(folder: Path, number: int, fingerprint: str) -> dict[str, Any] | N
     result = read_json(folder / RESULT)
     if result is None or (result.get("fingerprint"), result.get("fold")) != (fingerprint, number):
         return None
-    is_whole = len(read_epochs(folder / EPOCHS)) == result.get("epochs") and _is_table(folder / PREDICTIONS)
-    return result if is_whole else None
+    is_judged = isinstance(result.get("test"), dict) and isinstance(result.get("val"), dict)
+    is_whole = len(read_epochs(folder / EPOCHS)) == result.get("epochs") and _has_predictions(folder / PREDICTIONS)
+    return result if is_judged and is_whole else None
 
 
-def _is_table(path: Path) -> bool:
+def is_result(metrics: dict[str, Any]) -> bool:
+    """Whether an object is what a finished run leaves as its results."""
+    kinds = {"fingerprint": str, "dataset": str, "options": dict, "folds": list}
+    return all(isinstance(metrics.get(name), kind) for name, kind in kinds.items())
+
+
+def _has_predictions(path: Path) -> bool:
+    """Whether a table of predictions can be read to its end."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        pq.read_metadata(path)
+        return "fold" in pq.read_table(path).column_names
     except (OSError, pa.ArrowException):
         return False
-    return True
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ import pytest
 
 from leap.store import Manifest, Store
 from leap.store.collect import carry_out, plan_collection, stale_builds, stale_writes, sweep, tidy_index
+from leap.store.errors import DamagedReferenceError
 from leap.store.keys import derived_key
 
 HOUR, DAY = 3_600, 86_400
@@ -62,6 +63,18 @@ def test_what_a_build_under_way_reads_is_kept_until_the_build_is_stale(store):
         assert kept(store) == set()
         os.utime(folder / "open", (NOW, NOW))
     assert kept(store) == set(), "a build that is over reads nothing"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"keys": 7}', '{"keys": ['], ids=repr)
+@pytest.mark.parametrize("path", ["runs/one.json", "refs/tags/best.json"])
+def test_nothing_is_collected_while_a_reference_cannot_be_read(store, tmp_path, path, content):
+    key = publish(store, dim=4)
+    store.references.record_run("one", [key], path=str(tmp_path))
+    store.references.tag("best", key)
+    store.location.path(path).write_text(content)
+    with pytest.raises(DamagedReferenceError, match=f"{path} cannot be read.*Remove it"):
+        plan_collection(store, 0.0, NOW)
+    assert store.keys() == [key]
 
 
 def test_a_run_of_another_machine_is_kept(store, tmp_path):

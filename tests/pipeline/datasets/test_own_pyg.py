@@ -350,3 +350,10 @@ def test_a_file_without_graphs_is_named(tmp_path):
     torch.save([], path)
     with pytest.raises(InvalidInputError, match=r"none\.pt holds no graph: what an InMemoryDataset"):
         resolve(str(path)).read()
+
+
+@pytest.mark.parametrize("label", [float("inf"), 1e30, float(2**60)])
+def test_a_node_label_that_is_no_whole_number_of_ours_is_refused(label):
+    graph = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3, y=torch.tensor([0.0, 1.0, label]).double())
+    with pytest.raises(InvalidInputError, match="node labels must be whole numbers or text"):
+        from_pyg(graph, "labels").read()

@@ -155,3 +155,11 @@ def test_many_processes_may_append(tmp_path):
         assert process.exitcode == 0
     table = pq.read_table(tmp_path / RESULTS)
     assert sorted(set(table["run"].to_pylist())) == sorted(name for part in names for name in part)
+
+
+@pytest.mark.parametrize("content", ['{"folds": 5}', "{}", '{"fingerprint": "f"}', "[]"])
+def test_what_is_not_the_result_of_a_run_has_no_rows(tmp_path, content):
+    write_run(tmp_path, "a")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "metrics.json").write_text(content)
+    assert {row["run"] for row in rows(tmp_path)} == {"a"}

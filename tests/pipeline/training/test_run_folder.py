@@ -74,10 +74,13 @@ def test_only_the_folds_of_the_run_are_gathered(context, options, shapes, stoppe
 
 
 @pytest.mark.parametrize("name", ["epochs.jsonl", "predictions.parquet", "result.json"])
-@pytest.mark.parametrize("content", [b"", b"\0" * 100, None], ids=["empty", "zeros", "absent"])
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, "middle", None], ids=["empty", "zeros", "middle", "absent"])
 def test_a_fold_whose_files_are_damaged_is_not_done(context, options, shapes, stopped, name, content):
     before = losses({"folds": [json.loads((stopped / f"fold-{n}" / "result.json").read_text()) for n in range(3)]})
     path = stopped / "fold-1" / name
+    data = path.read_bytes()
+    if content == "middle":
+        content = data[:4] + bytes(100) + data[104:]
     path.unlink() if content is None else path.write_bytes(content)
     resumed = train(shapes, options(**KIND, folds=3, lr=0.001), context, run=stopped, resume=True)
     assert losses(resumed.metrics) == before
