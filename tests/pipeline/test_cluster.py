@@ -12,6 +12,7 @@ import pytest
 
 from leap.pipeline.cluster import InlineRunner, Workforce, employ
 from leap.store.errors import InvalidInputError
+from tests.processes import wait_for
 
 
 def double(value):
@@ -72,8 +73,8 @@ def test_workers_are_born_out_of_reach_of_ctrl_c():
 def pid_and_wait(folder, number):
     (folder / f"{number}.tmp").write_text(str(os.getpid()))
     (folder / f"{number}.tmp").rename(folder / str(number))
-    while number:  # all but the first are never done
-        threading.Event().wait(1)
+    if number:  # all but the first are never done
+        threading.Event().wait()
 
 
 def test_an_error_ends_workers_that_are_busy(tmp_path):
@@ -81,8 +82,7 @@ def test_an_error_ends_workers_that_are_busy(tmp_path):
         pass
 
     def on_done(result):
-        while len(list(tmp_path.glob("?"))) < 3:
-            threading.Event().wait(0.01)
+        assert wait_for(lambda: len(list(tmp_path.glob("?"))) == 3)
         raise Enough
 
     with pytest.raises(Enough), employ(Workforce(2), 3, 0.0) as runner:
