@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.store.disk import STAGING_SUFFIX, is_full, is_read_only, replacing
-from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, StoreNotWritableError
+from leap.store.disk import STAGING_SUFFIX, is_read_only, needing_space, replacing
+from leap.store.errors import InvalidInputError, LeapError, StoreNotWritableError
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store as ZarrStore
@@ -93,16 +93,13 @@ def checked(path: str) -> str:
 @contextlib.contextmanager
 def writing(url: str) -> Iterator[None]:
     """Turn the operating system's refusals to write into errors that say what to do."""
+    way_out = "Free some ('leap store gc --dry-run' lists what is unused) or choose another place with --store."
     try:
-        yield
+        with needing_space(f"the store at {url}", way_out):
+            yield
     except LeapError:
         raise
     except OSError as error:
-        if is_full(error):
-            raise NoSpaceError(
-                f"no space left on the disk of the store at {url}. Free some ('leap store gc --dry-run' lists what is "
-                "unused) or choose another place with --store."
-            ) from error
         if is_read_only(error):
             raise StoreNotWritableError(
                 f"the store at {url} is read-only ({error.strerror or error}). Choose a writable place with --store or "
