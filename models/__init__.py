@@ -1,23 +1,9 @@
 """The differentiable Euler characteristic transform, LEAP and its projections.
 
-Names are imported when first used: the kernels beneath need no torch, and the pipeline uses them without it.
+The names of `__init__.pyi` are imported when first used: the kernels beneath need no torch, and the pipeline uses them
+without it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import lazy_loader as lazy
 
-if TYPE_CHECKING:
-    from leap.models.encoder import LEAP
-    from leap.models.transform import Statistics, dect
-
-_HOMES = {"LEAP": "leap.models.encoder", "Statistics": "leap.models.transform", "dect": "leap.models.transform"}
-
-__all__ = ["LEAP", "Statistics", "dect"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -12,8 +12,8 @@ from leap.pipeline.datasets.labels import graph_targets, node_classes, possible_
 from leap.pipeline.datasets.remarks import unlabelled
 from leap.pipeline.datasets.source import SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
-from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import alternatives
 
 
 def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGraphs:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from leap.pipeline.datasets.attributed_graph import AttributedGraph, node_of_row
 from leap.pipeline.datasets.remarks import left_out_for_x
-from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import alternatives
 
 REMARKS_AT_MOST = 4
 Rows = Sequence[Mapping[str, Any]]

@@ -15,8 +15,8 @@ from leap.pipeline.datasets.parquet_columns import Columns
 from leap.pipeline.datasets.remarks import left_out_for_x, unlabelled
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
-from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import alternatives
 
 TABLES = ("edges", "nodes", "graphs")
 MASKS = ("train", "val", "test")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.suggestion import suggestion
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ from leap.pipeline.datasets.pyg_labels import targets
 from leap.pipeline.datasets.remarks import left_out_for_x
 from leap.pipeline.datasets.source import SourceOptions
 from leap.pipeline.graphs import RawGraphs
-from leap.pipeline.suggestion import alternatives
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import alternatives
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 STRUCTURE = {"edge_index", "adj_t", "num_nodes", "batch", "ptr"}

@@ -13,8 +13,8 @@ from leap.pipeline.datasets.romanesque import ROMANESQUE
 from leap.pipeline.datasets.source import DatasetInfo, Family, Lookup, Progress, Source, SourceOptions, checked_name
 from leap.pipeline.datasets.triads import TRIADS
 from leap.pipeline.datasets.tudataset import TUFamily
-from leap.pipeline.suggestion import suggestion
 from leap.store.errors import UnknownDatasetError
+from leap.store.suggestion import suggestion
 
 # A new family is one new file and one line here; the first that knows a name answers to it.
 FAMILIES: tuple[Family, ...] = (

@@ -16,10 +16,10 @@ from leap.pipeline.experiments.sweep_file import (
     SweepFile,
 )
 from leap.pipeline.stages.options import validated
-from leap.pipeline.suggestion import suggestion
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.relevance import Kind, relevant
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import suggestion
 
 # Options with few possible values, for suggestions.
 CHOICES: dict[str, tuple[str, ...]] = {

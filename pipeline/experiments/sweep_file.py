@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from leap.models.network_config import NetworkConfig
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.options import validated
-from leap.pipeline.suggestion import suggestion
 from leap.pipeline.training.options import TrainOptions
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import suggestion
 
 NETWORK_FIELDS = tuple(NetworkConfig.model_fields)
 PROTOCOL_FIELDS = tuple(name for name in TrainOptions.model_fields if name != "network")

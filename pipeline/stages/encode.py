@@ -12,8 +12,8 @@ from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
-from leap.pipeline.suggestion import suggestion
 from leap.store.errors import InvalidInputError
+from leap.store.suggestion import suggestion
 
 
 def encode(

@@ -1,0 +1,3 @@
+from .encoder import LEAP as LEAP
+from .transform import Statistics as Statistics
+from .transform import dect as dect

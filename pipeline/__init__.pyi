@@ -1,0 +1,17 @@
+from .cluster import Workforce as Workforce
+from .datasets import from_networkx as from_networkx
+from .datasets import from_pyg as from_pyg
+from .experiments.sweep import sweep as sweep
+from .export import to_pyg as to_pyg
+from .loader import StreamDataset as StreamDataset
+from .neighborhoods import khop as khop
+from .reports.write import report as report
+from .stages.context import Context as Context
+from .stages.encode import encode as encode
+from .stages.extract import extract as extract
+from .stages.ingest import IngestOptions as IngestOptions
+from .stages.ingest import ingest as ingest
+from .training.options import TrainOptions as TrainOptions
+from .training.predict import predict as predict
+from .training.stage import train as train
+from .transform import AddNeighborhoods as AddNeighborhoods

@@ -1,0 +1,10 @@
+from .artifact import Artifact as Artifact
+from .build import Build as Build
+from .build import PartitionWriter as PartitionWriter
+from .errors import LeapError as LeapError
+from .manifest import Manifest as Manifest
+from .manifest import Partition as Partition
+from .neighborhoods import Neighborhoods as Neighborhoods
+from .store import Store as Store
+from .stream import ArrayBatch as ArrayBatch
+from .stream import GraphStream as GraphStream
