@@ -15,6 +15,7 @@ from leap.pipeline.experiments.sweep_file import (
     Grid,
     SweepFile,
 )
+from leap.pipeline.published import best_projection
 from leap.pipeline.stages.options import validated
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.relevance import Kind, relevant
@@ -157,8 +158,6 @@ def _run(values: dict[str, Any]) -> RunSpec:
 
 def _published_best(dataset: str, kind: Kind) -> str:
     """Projection of the paper's cell; a stand-in takes that of what it stands in for."""
-    from leap.pipeline.reports.published import best_projection
-
     leap = next(iter(kind.parts & LEAP_PARTS))
     found = best_projection(STAND_INS.get(dataset, dataset), kind.backbone, leap)
     if found is None:

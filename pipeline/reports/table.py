@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from leap.pipeline.published import Published
 from leap.pipeline.reports.names import ACCURACY, Metric, minus
-from leap.pipeline.reports.published import Published
 from leap.pipeline.reports.runs import Cell
 from leap.pipeline.reports.statistics import distance, mean_and_spread
 

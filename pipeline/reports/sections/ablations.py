@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     backbone_label,
     backbone_order,
@@ -12,7 +13,6 @@ from leap.pipeline.reports.names import (
     encoding_order,
     metric_of,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.runs import TRANSFORM, Cell
 from leap.pipeline.reports.section import Panel, Plot, Results, Section, column_labels, datasets_of
 from leap.pipeline.reports.sections.main import settings_note

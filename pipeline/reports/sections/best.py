@@ -1,5 +1,6 @@
 """The best approach for each dataset, and its gain over the worst baseline."""
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     BASELINES,
     backbone_label,
@@ -8,7 +9,6 @@ from leap.pipeline.reports.names import (
     encoding_label,
     metric_of,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.runs import Cell
 from leap.pipeline.reports.section import Results, Section
 from leap.pipeline.reports.sections.main import main_cells

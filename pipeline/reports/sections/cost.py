@@ -4,6 +4,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     backbone_label,
     backbone_order,
@@ -12,7 +13,6 @@ from leap.pipeline.reports.names import (
     encoding_label,
     encoding_order,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.runs import Run
 from leap.pipeline.reports.section import Panel, Plot, Results, Section
 from leap.pipeline.reports.selection import grouped, usual

@@ -1,7 +1,7 @@
 """LEAP beside the global DECT classifier of about 4,000 and 65,000 parameters."""
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import backbone_label, backbone_order, metric_of
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.section import Results, Section, column_labels, datasets_of
 from leap.pipeline.reports.sections.main import main_cells, settings_note
 from leap.pipeline.reports.table import Table, Value, marked, value_of

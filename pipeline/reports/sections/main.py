@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     SYNTHETIC,
     backbone_label,
@@ -10,7 +11,6 @@ from leap.pipeline.reports.names import (
     encoding_order,
     metric_of,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.runs import OWN, PROTOCOL, PUBLISHED_FOR, SIZE, Cell, Run
 from leap.pipeline.reports.section import Results, Section, column_labels, datasets_of
 from leap.pipeline.reports.selection import best_by

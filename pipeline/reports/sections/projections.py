@@ -1,5 +1,6 @@
 """All five projections, for fixed and learned directions."""
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     PROJECTIONS,
     SYNTHETIC,
@@ -9,7 +10,6 @@ from leap.pipeline.reports.names import (
     metric_of,
     projection_order,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.section import Results, Section, column_labels, datasets_of
 from leap.pipeline.reports.sections.main import settings_note
 from leap.pipeline.reports.table import Table, Value, marked, value_of

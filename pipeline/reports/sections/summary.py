@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     ACCURACY,
     BASELINES,
@@ -14,7 +15,6 @@ from leap.pipeline.reports.names import (
     metric_of,
     minus,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.runs import Cell
 from leap.pipeline.reports.section import Results, Section
 from leap.pipeline.reports.sections.comparisons import compare

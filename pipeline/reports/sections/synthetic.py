@@ -1,5 +1,6 @@
 """The synthetic triads: three points, told apart by how many edges join them."""
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     SYNTHETIC,
     backbone_label,
@@ -8,7 +9,6 @@ from leap.pipeline.reports.names import (
     encoding_order,
     metric_of,
 )
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.runs import Cell
 from leap.pipeline.reports.section import Results, Section
 from leap.pipeline.reports.sections.main import settings_note

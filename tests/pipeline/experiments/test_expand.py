@@ -7,7 +7,7 @@ import pytest
 from leap.pipeline.datasets import catalog
 from leap.pipeline.experiments.expand import Selection, expand
 from leap.pipeline.experiments.sweep_file import load, parse, presets
-from leap.pipeline.reports.published import find
+from leap.pipeline.published import find
 from leap.store.errors import InvalidInputError
 
 TU = ("COX2", "BZR", "DHFR", "Letter-high", "Letter-med", "Letter-low", "Fingerprint")

@@ -15,7 +15,7 @@ import yaml
 from leap.models.network_config import NetworkConfig
 from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.sweep_file import load, presets
-from leap.pipeline.reports.published import lookup
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.runs import Run, read_runs
 from leap.pipeline.training.options import TrainOptions
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from leap.pipeline.published import lookup
 from leap.pipeline.reports.formats import latex, to_csv, to_latex, to_markdown
 from leap.pipeline.reports.names import ACCURACY, AUROC, dataset_label, metric_of
-from leap.pipeline.reports.published import lookup
 from leap.pipeline.reports.section import Results
 from leap.pipeline.reports.sections.ablations import dimension, ect, hops
 from leap.pipeline.reports.sections.comparisons import compare, comparisons

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from leap.pipeline.reports.published import best_projection, find, lookup, published
+from leap.pipeline.published import best_projection, find, lookup, published
 
 
 def test_the_main_table_is_complete():

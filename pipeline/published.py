@@ -1,4 +1,4 @@
-"""Every number that the paper prints, as data inside the package; accuracies in percent, times in seconds."""
+"""The numbers that the paper prints, as data of the package: accuracies in percent, times in seconds."""
 
 import csv
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Published:
 @cache
 def published() -> tuple[Published, ...]:
     """Return all printed numbers, in the order of the paper's tables."""
-    text = (files("leap.pipeline.reports") / "published.csv").read_text(encoding="utf-8")
+    text = (files("leap.pipeline") / "published.csv").read_text(encoding="utf-8")
     return tuple(_parse(row) for row in csv.DictReader(text.splitlines()))
 
 
