@@ -26,9 +26,9 @@ def datasets(
         rows = [
             {
                 "name": entry.name,
-                "family": entry.family,
-                "source": entry.source,
-                "licence": entry.licence,
+                "family": entry.card.family,
+                "source": entry.card.source,
+                "licence": entry.card.licence,
                 "presence": entry.presence,
                 "bytes": entry.bytes,
                 "path": None if entry.path is None else str(entry.path),
@@ -43,16 +43,16 @@ def datasets(
     colours = {"embedded": "green", "present": "green", "absent": "dim"}
     hidden = 0
     for entry in entries:
-        if entry.presence == "absent" and entry.family == "TU" and not show_all:
+        if entry.presence == "absent" and entry.card.family == "TU" and not show_all:
             hidden += 1
             continue
         shown.add_row(
             entry.name,
-            entry.family,
+            entry.card.family,
             f"[{colours[entry.presence]}]{entry.presence}[/]",
             human_bytes(entry.bytes) if entry.bytes else "",
-            entry.licence,
-            *([entry.source] if long else []),
+            entry.card.licence,
+            *([entry.card.source] if long else []),
         )
     console.print(shown)
     if hidden:

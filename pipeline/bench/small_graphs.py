@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from leap.pipeline.datasets.memory import MemorySource
+from leap.pipeline.datasets.source import MemorySource
 from leap.pipeline.graphs import RawGraphs
 
 FEWEST_NODES, MOST_NODES = 6, 14

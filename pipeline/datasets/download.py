@@ -1,44 +1,55 @@
-"""Fetch raw files: with progress, checked, and visible whole or not at all."""
+"""Fetch raw files with pooch: with progress, checked, and visible whole or not at all."""
 
 import contextlib
-import http.client
 import shutil
 import tempfile
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+import lazy_loader as lazy
 
 from leap.pipeline.datasets.source import Progress
 from leap.store.errors import DownloadError, MissingRawFilesError
 
+pooch = lazy.load("pooch")
+requests = lazy.load("requests")
+
 LARGEST_DOWNLOAD = 8 << 30
 """Bytes beyond which a download or an archive's content is refused."""
+ATTEMPTS = 3
+"""How often a transfer that breaks off is begun."""
 
 _TIMEOUT = 30.0
 _CHUNK = 1 << 20
 
 
-def fetch_into(
-    folder: Path,
-    url: str,
-    *,
-    wanted: str,
-    unpack: Callable[[Path, Path], None],
-    complete: Callable[[Path], bool],
-    on_progress: Progress | None = None,
-) -> None:
-    """Download `url` and make its content appear as `folder`, atomically.
+@dataclass(frozen=True)
+class Download:
+    """Where raw files come from, and how to tell that they have arrived.
+
+    Attributes
+    ----------
+    files : the files by name, for messages that tell where to put them by hand.
+    unpack : (downloaded file, empty folder) -> None, fills the folder or raises `DownloadError`.
+    is_complete : whether a folder holds all that is needed.
+    sha256 : of what `url` sends, where its publisher says so.
+    """
+
+    url: str
+    files: str
+    unpack: Callable[[Path, Path], None]
+    is_complete: Callable[[Path], bool]
+    sha256: str | None = None
+
+
+def fetch_into(folder: Path, wanted: Download, on_progress: Progress | None = None) -> None:
+    """Download files and make them appear as `folder`, atomically.
 
     The work happens in a temporary folder beside `folder`; what arrived is unpacked and checked there, then
     renamed. Where another process was faster, its files stay.
-
-    Parameters
-    ----------
-    wanted : the files by name, for messages that tell where to put them by hand.
-    unpack : (downloaded file, empty folder) -> None, fills the folder or raises `DownloadError`.
-    complete : whether a folder holds all that is needed.
 
     Raises
     ------
@@ -47,7 +58,7 @@ def fetch_into(
     DownloadError
         The server refused, broke off or sent something else, or the folder cannot be written.
     """
-    by_hand = f"Put {wanted} into {folder}"
+    url, by_hand = wanted.url, f"Put {wanted.files} into {folder}"
     created = [parent for parent in folder.parents if not parent.exists()]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -58,17 +69,17 @@ def fetch_into(
             "Choose another folder for raw files with --data or LEAP_DATA."
         ) from error
     try:
-        archive, content = scratch / "arrived", scratch / "content"
-        _fetch(url, archive, by_hand, on_progress)
+        content = scratch / "content"
         content.mkdir()
+        arrived = _fetch(wanted, scratch, by_hand, on_progress)
         try:
-            unpack(archive, content)
-            if not complete(content):
+            wanted.unpack(arrived, content)
+            if not wanted.is_complete(content):
                 found = ", ".join(sorted(path.name for path in content.iterdir())) or "nothing"
-                raise DownloadError(f"{url} does not hold what it should: {wanted}. It holds {found}.")
+                raise DownloadError(f"{url} does not hold what it should: {wanted.files}. It holds {found}.")
         except DownloadError as error:
             raise DownloadError(f"{error} {by_hand} yourself.") from error
-        _publish(content, folder, complete)
+        _publish(content, folder, wanted.is_complete)
     except OSError as error:
         if isinstance(error, DownloadError | MissingRawFilesError):
             raise
@@ -80,35 +91,66 @@ def fetch_into(
                 parent.rmdir()
 
 
-def _fetch(url: str, target: Path, by_hand: str, on_progress: Progress | None) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": "leap-graph"})
-    done = total = 0
+def _fetch(wanted: Download, scratch: Path, by_hand: str, on_progress: Progress | None) -> Path:
+    """Fetch one file; a transfer that breaks off is begun again, a refusal or an unreachable server is final."""
+    pooch.get_logger().setLevel("WARNING")
+    url, stage = wanted.url, _Stage(wanted.url, by_hand, on_progress)
+    bring = pooch.HTTPDownloader(
+        progressbar=stage, chunk_size=_CHUNK, timeout=_TIMEOUT, headers={"User-Agent": "leap-graph"}
+    )
+
+    def download(url: str, output: Any, by: Any) -> None:
+        try:
+            bring(url, output, by)
+        except requests.HTTPError as error:
+            answer = f"{error.response.status_code} {error.response.reason}"
+            raise DownloadError(f"{url} answered {answer}. {by_hand} yourself.") from error
+        except (requests.ConnectionError, requests.Timeout) as error:
+            if stage.done:
+                raise  # under way already: worth another attempt
+            raise MissingRawFilesError(f"{url} cannot be reached ({error}). {by_hand}, or try again online.") from error
+
+    known = {"arrived": None if wanted.sha256 is None else f"sha256:{wanted.sha256}"}
+    one = pooch.create(scratch, base_url="", registry=known, urls={"arrived": url}, retry_if_failed=ATTEMPTS - 1)
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer, target.open("wb") as out:
-            total = int(answer.headers.get("Content-Length") or 0)
-            while done <= LARGEST_DOWNLOAD and (chunk := answer.read(_CHUNK)):
-                out.write(chunk)
-                done += len(chunk)
-                if on_progress is not None:
-                    on_progress(done, total)
-    except urllib.error.HTTPError as error:
-        raise DownloadError(f"{url} answered {error.code} {error.reason}. {by_hand} yourself.") from error
-    except (urllib.error.URLError, TimeoutError, http.client.HTTPException, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise MissingRawFilesError(f"{url} cannot be reached ({reason}). {by_hand}, or try again online.") from error
-    if done > LARGEST_DOWNLOAD:
-        raise DownloadError(f"{url} is larger than {LARGEST_DOWNLOAD:,} bytes. {by_hand} yourself.")
-    if total and done != total:
-        raise DownloadError(f"{url} broke off after {done:,} of {total:,} bytes. Try again, or {by_hand.lower()}.")
+        return Path(one.fetch("arrived", downloader=download))
+    except requests.RequestException as error:
+        raise DownloadError(
+            f"{url} broke off after {stage.done:,} of {stage.total:,} bytes, {ATTEMPTS} times ({error}). Try again, or "
+            f"{by_hand[0].lower()}{by_hand[1:]}."
+        ) from error
+    except ValueError as error:
+        raise DownloadError(f"{url} does not have the known SHA-256 ({error}). {by_hand} yourself.") from error
 
 
-def _publish(content: Path, folder: Path, complete: Callable[[Path], bool]) -> None:
+class _Stage:
+    """How far a transfer is, in the words of pooch; refuses what is too large."""
+
+    def __init__(self, url: str, by_hand: str, on_progress: Progress | None) -> None:
+        self.total = self.done = 0
+        self._url, self._by_hand, self._on_progress = url, by_hand, on_progress
+
+    def update(self, count: int) -> None:
+        self.done += count
+        if max(self.done - _CHUNK, self.total) > LARGEST_DOWNLOAD:  # the last chunk may be a shorter one
+            raise DownloadError(f"{self._url} is larger than {LARGEST_DOWNLOAD:,} bytes. {self._by_hand} yourself.")
+        if self._on_progress is not None:
+            self._on_progress(min(self.done, self.total or self.done), self.total)
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def close(self) -> None:
+        pass
+
+
+def _publish(content: Path, folder: Path, is_complete: Callable[[Path], bool]) -> None:
     try:
         content.rename(folder)
     except OSError:
         if not folder.is_dir():
             raise
-        if not complete(folder):  # left there incomplete by hand: fill it up, each file atomically
+        if not is_complete(folder):  # left there incomplete by hand: fill it up, each file atomically
             for path in sorted(content.iterdir()):
                 path.replace(folder / path.name)
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from leap.pipeline.datasets.source import DatasetInfo, Executor, Family, Lookup, Progress, Source
+from leap.pipeline.datasets.family import DatasetCard, DatasetInfo, Family, Lookup
+from leap.pipeline.datasets.source import Executor, Progress, Source
 from leap.pipeline.graphs import RawGraphs
 
 
@@ -13,24 +14,24 @@ class GeneratedSource(Source):
 
     Generators draw only from ``Generator(PCG64(seed)).random()`` and combine the draws with correctly rounded
     operations (+ - * / sqrt, comparisons), so that every machine gets the same bytes.
+
+    Parameters
+    ----------
+    card : what is known about the dataset, its name first of all.
+    version : raised when the same parameters give other graphs.
     """
 
     def __init__(
-        self, name: str, version: int, parameters: Mapping[str, Any], generate: Callable[..., RawGraphs]
+        self, card: DatasetCard, version: int, parameters: Mapping[str, Any], generate: Callable[..., RawGraphs]
     ) -> None:
-        self.name = name
+        self.name, self.card = card.name, card
         self._version = version
         self._parameters = dict(parameters)
         self._generate = generate
 
     def fingerprint(self) -> dict[str, Any]:
         """Name of the generator, its version and its parameters."""
-        return {
-            "reader": self.name,
-            "version": self._version,
-            "options": {},
-            "parameters": self._parameters,
-        }
+        return {"reader": self.name, "version": self._version, "options": {}, "parameters": self._parameters}
 
     def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
         """Generate the graphs."""
@@ -40,14 +41,16 @@ class GeneratedSource(Source):
 class GeneratedFamily(Family):
     """Generated datasets, each given by its source."""
 
-    name = "generated"
-
     def __init__(self, *sources: GeneratedSource) -> None:
         self._sources = {source.name: source for source in sources}
 
     def names(self) -> tuple[str, ...]:
-        """Names of all generated datasets."""
+        """Names of the sources."""
         return tuple(self._sources)
+
+    def card(self, name: str) -> DatasetCard:
+        """Return the card that the source was given."""
+        return self._sources[name].card
 
     def source(self, name: str, lookup: Lookup) -> Source:
         """Source of a generated dataset; nothing is looked up."""
@@ -55,4 +58,9 @@ class GeneratedFamily(Family):
 
     def info(self, name: str, data: Path) -> DatasetInfo:
         """Line of `leap datasets`."""
-        return DatasetInfo(name, self.name, "generated", "BSD-3-Clause, as this package", "embedded")
+        return DatasetInfo(self.card(name), "embedded")
+
+
+def embedded_card(name: str, **known: Any) -> DatasetCard:
+    """Return the card of a dataset that this package generates."""
+    return DatasetCard(name, "generated", "generated", "BSD-3-Clause, as this package", **known)

@@ -1,20 +1,27 @@
 """The heterophilous node-classification graphs of Platonov et al.: roman-empire, minesweeper and their family."""
 
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.download import fetch_into, keep_as
-from leap.pipeline.datasets.fingerprint import fingerprint_files
-from leap.pipeline.datasets.raw_files import raw_folder, raw_folders, total_bytes
-from leap.pipeline.datasets.source import DatasetInfo, Executor, Family, Lookup, Progress, Source
+from leap.pipeline.datasets.download import Download, keep_as
+from leap.pipeline.datasets.family import DatasetCard, FileFamily, raw_folders
+from leap.pipeline.datasets.source import Executor, Progress, Source, fingerprint_files
 from leap.pipeline.graphs import RawGraphs
-from leap.store.errors import InvalidInputError, MissingRawFilesError
+from leap.store.errors import InvalidInputError
 
 URL = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
-NAMES = ("roman-empire", "amazon-ratings", "minesweeper", "tolokers", "questions")
+NODES = {
+    "roman-empire": 22_662,
+    "amazon-ratings": 24_492,
+    "minesweeper": 10_000,
+    "tolokers": 11_758,
+    "questions": 48_921,
+}
 
 _ARRAYS = ("node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks")
 
@@ -58,8 +65,6 @@ class HeterophilousSource(Source):
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    import zipfile
-
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -74,66 +79,41 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
         raise InvalidInputError(f"{path} is not a NumPy archive that can be read ({error}).") from error
 
 
-class HeterophilousFamily(Family):
+class HeterophilousFamily(FileFamily):
     """The five graphs by name; NAME/raw/NAME.npz, with '-' or '_' in the names, as PyG stores them too."""
-
-    name = "heterophilous"
 
     def names(self) -> tuple[str, ...]:
         """Names of the five graphs."""
-        return NAMES
+        return tuple(NODES)
 
-    def source(self, name: str, lookup: Lookup) -> Source:
-        """Source of one graph; downloads its archive where it is missing.
+    def card(self, name: str) -> DatasetCard:
+        """Return what is known about one graph."""
+        url = f"{URL}/{_file(name)}"
+        return DatasetCard(name, "heterophilous", url, "MIT (Yandex Research)", size=(1, NODES[name]))
 
-        Raises
-        ------
-        MissingRawFilesError
-            No archive, and no download wanted or no connection: what to put where.
-        DownloadError
-            What arrived is something else.
-        """
-        if (found := _find(lookup.data, name)) is not None:
-            return HeterophilousSource(name, found)
-        folder, file = raw_folder(lookup.data, name), _file(name)
-        if not lookup.download:
-            raise MissingRawFilesError(
-                f"no raw files of {name!r}. Put {file} into {folder}, or allow the download of {URL}/{file}."
-            )
-        fetch_into(
-            folder,
-            f"{URL}/{file}",
-            wanted=file,
-            unpack=keep_as(file),
-            complete=lambda content: _is_archive(content / file),
-            on_progress=lookup.on_progress,
+    def find(self, data: Path, name: str) -> Sequence[Path]:
+        """Return the archive."""
+        spellings = dict.fromkeys((name, name.replace("-", "_")))
+        candidates = (
+            folder / f"{file}.npz" for outer in spellings for folder in raw_folders(data, outer) for file in spellings
         )
-        return HeterophilousSource(name, folder / file)
+        return [path for path in candidates if path.is_file()][:1]
 
-    def info(self, name: str, data: Path) -> DatasetInfo:
-        """Line of `leap datasets`."""
-        found = _find(data, name)
-        return DatasetInfo(
-            name=name,
-            family=self.name,
-            source=f"{URL}/{_file(name)}",
-            licence="MIT (Yandex Research)",
-            presence="absent" if found is None else "present",
-            bytes=0 if found is None else total_bytes([found]),
-            path=raw_folder(data, name) if found is None else found.parent,
-        )
+    def open(self, name: str, files: Sequence[Path]) -> Source:
+        """Source of the archive."""
+        return HeterophilousSource(name, files[0])
+
+    def download(self, name: str) -> Download:
+        """One archive for each graph."""
+        file = _file(name)
+        return Download(f"{URL}/{file}", file, keep_as(file), lambda folder: _is_archive(folder / file))
+
+
+FAMILY = HeterophilousFamily()
 
 
 def _file(name: str) -> str:
     return f"{name.replace('-', '_')}.npz"
-
-
-def _find(data: Path, name: str) -> Path | None:
-    spellings = dict.fromkeys((name, name.replace("-", "_")))
-    candidates = (
-        folder / f"{file}.npz" for outer in spellings for folder in raw_folders(data, outer) for file in spellings
-    )
-    return next((path for path in candidates if path.is_file()), None)
 
 
 def _is_archive(path: Path) -> bool:

@@ -6,20 +6,20 @@ distinct elements.
 """
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.download import fetch_into, keep_as
-from leap.pipeline.datasets.fingerprint import fingerprint_files
+from leap.pipeline.datasets.download import Download, keep_as
+from leap.pipeline.datasets.family import DatasetCard, FileFamily, raw_folders
 from leap.pipeline.datasets.molecules import ATOM_FEATURES, Molecules, import_rdkit, read_smiles
-from leap.pipeline.datasets.raw_files import raw_folder, raw_folders, total_bytes
-from leap.pipeline.datasets.source import DatasetInfo, Executor, Family, Lookup, Progress, Source
+from leap.pipeline.datasets.source import Executor, Progress, Source, fingerprint_files
 from leap.pipeline.graphs import RawGraphs
-from leap.store.errors import InvalidInputError, MissingRawFilesError
+from leap.store.errors import InvalidInputError
 
 URL = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/HIV.csv"
 FILE = "HIV.csv"
@@ -86,8 +86,6 @@ class HivSource(Source):
 
 def _rdkit_version() -> str | None:
     """Without importing RDKit, which takes longer than everything else that a cached command does."""
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version("rdkit")
     except PackageNotFoundError:
@@ -116,58 +114,42 @@ def _table(path: Path) -> tuple[list[str], NDArray[np.int64]]:
     return smiles, np.array(labels, dtype=np.int64)
 
 
-class MoleculeNetFamily(Family):
+class MoleculeNetFamily(FileFamily):
     """The HIV screen, from DATA/hiv/raw/HIV.csv."""
-
-    name = "MoleculeNet"
 
     def names(self) -> tuple[str, ...]:
         """Only hiv."""
         return ("hiv",)
 
-    def source(self, name: str, lookup: Lookup) -> Source:
-        """Source of the screen; downloads its table where it is missing.
-
-        Raises
-        ------
-        MissingRawFilesError
-            No table, and no download wanted or no connection: what to put where.
-        DownloadError
-            What arrived is something else.
-        """
-        if (found := _find(lookup.data)) is not None:
-            return HivSource(found)
-        folder = raw_folder(lookup.data, name)
-        if not lookup.download:
-            raise MissingRawFilesError(
-                f"no raw files of {name!r}. Put {FILE} into {folder}, or allow the download of {URL}."
-            )
-        fetch_into(
-            folder,
+    def card(self, name: str) -> DatasetCard:
+        """Return what is known about the screen; its classes are of very different size, so AUROC decides."""
+        return DatasetCard(
+            name,
+            "MoleculeNet",
             URL,
-            wanted=FILE,
-            unpack=keep_as(FILE),
-            complete=lambda content: _is_table(content / FILE),
-            on_progress=lookup.on_progress,
-        )
-        return HivSource(folder / FILE)
-
-    def info(self, name: str, data: Path) -> DatasetInfo:
-        """Line of `leap datasets`."""
-        found = _find(data)
-        return DatasetInfo(
-            name=name,
-            family=self.name,
-            source=URL,
-            licence="NCI DTP AIDS antiviral screen, public; MoleculeNet asks to be cited",
-            presence="absent" if found is None else "present",
-            bytes=0 if found is None else total_bytes([found]),
-            path=raw_folder(data, name) if found is None else found.parent,
+            "NCI DTP AIDS antiviral screen, public; MoleculeNet asks to be cited",
+            title="HIV",
+            metric="auroc",
+            select="auroc",
+            size=(41_120, 1_049_000),
+            is_categorical=True,
+            published_as="boxes",
         )
 
+    def find(self, data: Path, name: str) -> Sequence[Path]:
+        """Return the table."""
+        return [path for folder in raw_folders(data, name) if (path := folder / FILE).is_file()][:1]
 
-def _find(data: Path) -> Path | None:
-    return next((folder / FILE for folder in raw_folders(data, "hiv") if (folder / FILE).is_file()), None)
+    def open(self, name: str, files: Sequence[Path]) -> Source:
+        """Source of the table."""
+        return HivSource(files[0])
+
+    def download(self, name: str) -> Download:
+        """One table."""
+        return Download(URL, FILE, keep_as(FILE), lambda folder: _is_table(folder / FILE))
+
+
+FAMILY = MoleculeNetFamily()
 
 
 def _is_table(path: Path) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leap.pipeline.datasets.generated import GeneratedSource
+from leap.pipeline.datasets.generated import GeneratedFamily, GeneratedSource, embedded_card
 from leap.pipeline.graphs import RawGraphs
 
 Point = tuple[float, float]
@@ -131,7 +131,14 @@ def _distort(
     return moved, edges
 
 
-LETTERS = tuple(
-    GeneratedSource(f"letters-{level}", 1, {"level": level, "copies": 150, "seed": 100 + i}, letters)
-    for i, level in enumerate(LEVELS)
+FAMILY = GeneratedFamily(
+    *(
+        GeneratedSource(
+            embedded_card(f"letters-{level}", stand_in_for=f"Letter-{level}", size=(2_250, 10_508)),
+            1,
+            {"level": level, "copies": 150, "seed": 100 + i},
+            letters,
+        )
+        for i, level in enumerate(LEVELS)
+    )
 )

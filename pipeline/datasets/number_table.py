@@ -6,7 +6,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.raw_files import cannot_read
+from leap.pipeline.datasets.source import cannot_read
 from leap.store.errors import InvalidInputError
 
 Kind = Literal["int", "float"]

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from leap.pipeline.datasets.attributed import assemble
 from leap.pipeline.datasets.attributed_graph import AttributedGraph
-from leap.pipeline.datasets.fingerprint import fingerprint_files
-from leap.pipeline.datasets.memory import MemorySource
-from leap.pipeline.datasets.raw_files import cannot_read
-from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
+from leap.pipeline.datasets.source import (
+    Executor,
+    MemorySource,
+    Progress,
+    Source,
+    SourceOptions,
+    cannot_read,
+    fingerprint_files,
+)
 from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
 

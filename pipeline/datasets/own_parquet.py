@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.fingerprint import fingerprint_files
 from leap.pipeline.datasets.labels import graph_targets, node_classes, possible_graph_labels
 from leap.pipeline.datasets.node_ids import resolve_ids
 from leap.pipeline.datasets.parquet_columns import Columns
 from leap.pipeline.datasets.remarks import left_out_for_x, unlabelled
-from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
+from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions, fingerprint_files
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import alternatives

@@ -5,10 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from leap.pipeline.datasets.fingerprint import fingerprint_files
-from leap.pipeline.datasets.memory import MemorySource
 from leap.pipeline.datasets.pyg_graphs import assemble_pyg
-from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions
+from leap.pipeline.datasets.source import Executor, MemorySource, Progress, Source, SourceOptions, fingerprint_files
 from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
 

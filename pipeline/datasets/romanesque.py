@@ -8,7 +8,7 @@ decides it.
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.generated import GeneratedSource
+from leap.pipeline.datasets.generated import GeneratedFamily, GeneratedSource, embedded_card
 from leap.pipeline.folds import node_masks
 from leap.pipeline.graphs import RawGraphs
 
@@ -89,9 +89,11 @@ def _words(rng: np.random.Generator, labels: NDArray[np.int64], words: int, clas
     return role + classes * (rng.random(len(labels)) * (words // classes)).astype(np.int64)
 
 
-ROMANESQUE = GeneratedSource(
-    "romanesque",
-    1,
-    {"nodes": 22_662, "edges": 32_927, "features": 300, "classes": 18, "words": 4_500, "seed": 42},
-    romanesque,
+FAMILY = GeneratedFamily(
+    GeneratedSource(
+        embedded_card("romanesque", stand_in_for="roman-empire", size=(1, 22_662)),
+        1,
+        {"nodes": 22_662, "edges": 32_927, "features": 300, "classes": 18, "words": 4_500, "seed": 42},
+        romanesque,
+    )
 )

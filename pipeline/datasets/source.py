@@ -1,14 +1,19 @@
 """What a dataset looks like to the pipeline: a `Source` has a name, fingerprints its input and reads it."""
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.pipeline import datasets
 from leap.pipeline.graphs import RawGraphs
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, LeapError, MissingRawFilesError
 
 Progress = Callable[[int, int], None]
 """Called with (done, total); total is 0 while unknown."""
@@ -26,7 +31,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Choices of the user that change what a reader returns; only own data has any.
+    """Choices of the user that change what a reader returns; only your own graphs have any.
 
     Attributes
     ----------
@@ -47,40 +52,6 @@ class SourceOptions:
             "graph_label": self.graph_label,
             "node_label": self.node_label,
         }
-
-
-@dataclass(frozen=True)
-class DatasetInfo:
-    """One line of `leap datasets`.
-
-    Attributes
-    ----------
-    name : what `leap ingest` takes.
-    family : "generated", "TU", "MoleculeNet", "heterophilous" …
-    source : where the data comes from: a URL, or "generated".
-    licence : a note on the terms of use.
-    presence : "embedded" (needs no files), "present" or "absent" (files on disk).
-    bytes : size of the raw files found, 0 without any.
-    path : folder where the raw files are or go; None for embedded datasets.
-    """
-
-    name: str
-    family: str
-    source: str
-    licence: str
-    presence: Literal["embedded", "present", "absent"]
-    bytes: int = 0
-    path: Path | None = None
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """Where and how a family may look for the raw files of a dataset."""
-
-    data: Path
-    options: SourceOptions = SourceOptions()
-    download: bool = True
-    on_progress: Progress | None = None
 
 
 class Source(ABC):
@@ -106,31 +77,31 @@ class Source(ABC):
         """Read or generate the graphs; raises `InvalidInputError` where the input cannot be used."""
 
 
-class Family(ABC):
-    """Datasets that share a reader, by name.
+class MemorySource(Source):
+    """Raw graphs in memory under a name; later changes of the objects they were made from do not reach it."""
 
-    Attributes
-    ----------
-    name : of the family, as `leap datasets` prints it.
-    """
+    def __init__(self, name: str, reader: str, raw: RawGraphs) -> None:
+        # As with files, nothing of one's own bears the name of a known dataset.
+        self.name = f"own-{name}" if checked_name(name) in datasets.known_names() else name
+        self._reader = reader
+        self._raw = raw
 
-    name: str
+    def fingerprint(self) -> dict[str, Any]:
+        """Reader, version, task and a hash of every array."""
+        raw = self._raw
+        arrays = {"node_counts": raw.node_counts, "edges": raw.edges, "x": raw.x, "y": raw.y}
+        for part, mask in (raw.masks or {}).items():
+            arrays[f"{part}_mask"] = mask
+        return {
+            "reader": self._reader,
+            "version": 1,
+            "options": {"task": raw.task},
+            "arrays": fingerprint_arrays(arrays),
+        }
 
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """Names that are always known."""
-
-    def discover(self, data: Path) -> tuple[str, ...]:
-        """Names beyond `names()` whose raw files lie under `data`."""
-        return ()
-
-    @abstractmethod
-    def source(self, name: str, lookup: Lookup) -> Source:
-        """Source of a known or discovered name; downloads what is missing where that is allowed."""
-
-    @abstractmethod
-    def info(self, name: str, data: Path) -> DatasetInfo:
-        """Line of `leap datasets`."""
+    def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
+        """Return the graphs."""
+        return self._raw
 
 
 def is_safe_name(name: str) -> bool:
@@ -151,3 +122,47 @@ def checked_name(name: str) -> str:
             f"{name!r} cannot be a dataset's name: use letters, digits and '._+-', starting with a letter or digit."
         )
     return name
+
+
+def fingerprint_files(root: Path, files: Iterable[Path]) -> list[dict[str, Any]]:
+    """Name relative to `root`, size and sha256 of each file, sorted by name.
+
+    Raises
+    ------
+    MissingRawFilesError
+        Where a file has gone.
+    InvalidInputError
+        Where one is there and cannot be read.
+    """
+    entries = []
+    for path in sorted(files):
+        try:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                size = stream.tell()
+        except OSError as error:
+            raise cannot_read(path, error) from error
+        entries.append({"name": path.relative_to(root).as_posix(), "bytes": size, "sha256": digest})
+    return entries
+
+
+def fingerprint_arrays(arrays: Mapping[str, NDArray[Any] | None]) -> dict[str, Any]:
+    """Shape, dtype and sha256 of each array by name; an absent array is None."""
+    return {name: None if array is None else _fingerprint_array(array) for name, array in sorted(arrays.items())}
+
+
+def _fingerprint_array(array: NDArray[Any]) -> dict[str, Any]:
+    if array.dtype.hasobject:  # labels of mixed types: their text decides, the type included
+        content: Any = "\0".join(f"{type(value).__name__}:{value!r}" for value in array.ravel()).encode()
+        dtype = "object"
+    else:
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        content = little.reshape(-1).view(np.uint8).data if little.size else b""
+        dtype = little.dtype.str
+    return {"shape": list(array.shape), "dtype": dtype, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def cannot_read(path: Path | str, error: OSError) -> LeapError:
+    """Return the error of a raw file that does not open; one that is there but refused is not a missing one."""
+    kind = MissingRawFilesError if isinstance(error, FileNotFoundError) else InvalidInputError
+    return kind(f"cannot read {path}: {error.strerror or error}.")

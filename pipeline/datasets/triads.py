@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from leap.pipeline.datasets.generated import GeneratedSource
+from leap.pipeline.datasets.generated import GeneratedFamily, GeneratedSource, embedded_card
 from leap.pipeline.graphs import RawGraphs
 
 # Edges of the triad with 0, 1, 2 and 3 edges. The points are exchangeable, so it does not matter which are
@@ -40,4 +40,6 @@ def _unit_disk(count: int, seed: int) -> np.ndarray:
     return kept[:count]
 
 
-TRIADS = GeneratedSource("triads", 1, {"draws": 10_000, "seed": 42}, triads)
+FAMILY = GeneratedFamily(
+    GeneratedSource(embedded_card("triads", size=(40_000, 120_000)), 1, {"draws": 10_000, "seed": 42}, triads)
+)

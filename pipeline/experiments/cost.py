@@ -5,31 +5,12 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.experiments.history import History
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.relevance import relevant
 from leap.store import Artifact
 
-# Graphs and nodes, to have an idea before anything is downloaded.
-SIZES = {
-    "Letter-high": (2_250, 10_507),
-    "Letter-med": (2_250, 10_500),
-    "Letter-low": (2_250, 10_522),
-    "letters-high": (2_250, 10_508),
-    "letters-med": (2_250, 10_508),
-    "letters-low": (2_250, 10_508),
-    "COX2": (467, 19_252),
-    "BZR": (405, 14_479),
-    "DHFR": (756, 32_075),
-    "Fingerprint": (2_800, 15_167),
-    "triads": (40_000, 120_000),
-    "alchemy_full": (202_579, 2_048_000),
-    "hiv": (41_120, 1_049_000),
-    "roman-empire": (1, 22_662),
-    "romanesque": (1, 22_662),
-    "minesweeper": (1, 10_000),
-    "tolokers": (1, 11_758),
-}
 TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
 USUAL_EPOCHS = 60  # of a hundred, before training stops early
 SECONDS_A_STEP = {"gcn": 0.003, "gat": 0.004, "gin": 0.003, "nomp": 0.003, "gps": 0.01, "dect-4k": 0.003}
@@ -75,7 +56,7 @@ class Costs:
             if kind in self._seconds:
                 an_epoch, epochs = self._seconds[kind], min(self._epochs[kind], options.epochs)
                 return Cost(SECONDS_A_START + an_epoch * epochs, True)
-        size = SIZES.get(name)
+        size = dataset_card(name).size
         if stored is not None:
             size = stored.manifest.summary["graphs"], stored.manifest.summary["nodes"]
         if size is None:

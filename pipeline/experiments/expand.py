@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from leap.models.network_config import ENCODING_PARTS, LEAP_PARTS, BackboneName, NetworkConfig, ProjectionName
-from leap.pipeline.experiments.stand_ins import STAND_INS
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.experiments.sweep_file import (
     NETWORK_FIELDS,
     PROTOCOL_FIELDS,
@@ -159,7 +159,7 @@ def _run(values: dict[str, Any]) -> RunSpec:
 def _published_best(dataset: str, kind: Kind) -> str:
     """Projection of the paper's cell; a stand-in takes that of what it stands in for."""
     leap = next(iter(kind.parts & LEAP_PARTS))
-    found = best_projection(STAND_INS.get(dataset, dataset), kind.backbone, leap)
+    found = best_projection(dataset_card(dataset).stand_in_for or dataset, kind.backbone, leap)
     if found is None:
         raise InvalidInputError(
             f"the paper's main table has no cell for {dataset!r}, {kind.backbone} and {leap}, so there is no "

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from leap.pipeline.cluster import Workforce
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.derived import Recipe
 from leap.pipeline.experiments.cost import Costs
 from leap.pipeline.experiments.expand import RunSpec, Selection, expand
@@ -20,8 +21,6 @@ from leap.pipeline.training.run_folder import RunFolder
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_name
 from leap.store import Artifact, LeapError
 from leap.store.errors import MissingRawFilesError, UnknownDatasetError
-
-CATEGORICAL = frozenset({"hiv"})  # whose features are known to be categories before they are read
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,8 @@ def _missing(specs: Sequence[RunSpec], artifact: Artifact | None, context: Conte
     """Kinds of the artifacts that must be made; a smaller dimension is answered by a larger one."""
     if not specs:
         return ()
-    is_categorical = specs[0].dataset in CATEGORICAL if artifact is None else artifact.manifest.summary["categorical"]
+    known = dataset_card(specs[0].dataset).is_categorical
+    is_categorical = known if artifact is None else artifact.manifest.summary["categorical"]
     wanted = {recipe for spec in specs for recipe in recipes_for(spec.options, is_categorical=is_categorical)}
     if artifact is None:
         return ("dataset", *(recipe.kind for recipe in largest_first(with_inputs(wanted))))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.pipeline.experiments.stand_ins import STAND_INS
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.training.relevance import Kind, matters
 from leap.pipeline.training.run_folder import METRICS, RunFolder, is_result
 from leap.store.disk import is_read_only, needing_space, replacing
@@ -198,7 +198,7 @@ def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
         "run": folder.name,
         "fingerprint": metrics.get("fingerprint"),
         "dataset": metrics["dataset"],
-        "stand_in_for": STAND_INS.get(metrics["dataset"]),
+        "stand_in_for": dataset_card(metrics["dataset"]).stand_in_for,
         "task": metrics.get("task") or _task(folder),
         "backbone": values.get("backbone"),
         "encoding": values.get("encoding"),

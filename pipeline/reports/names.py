@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leap.pipeline.datasets import dataset_card
+
 if TYPE_CHECKING:
     from leap.pipeline.reports.runs import Run
 
@@ -58,13 +60,14 @@ class Metric:
 ACCURACY = Metric("accuracy", "accuracy", 100.0, 1, " %")
 AUROC = Metric("auroc", "AUROC", 1.0, 3, "")
 R2 = Metric("r2", "R²", 1.0, 3, "")
+BY_NAME = {metric.name: metric for metric in (ACCURACY, AUROC, R2)}
 BY_TASK = {"graph-regression": R2}
-BY_DATASET = {"hiv": AUROC}  # classes of very different size
 
 
 def metric_of(run: "Run") -> Metric:
     """Return the measure that a dataset is judged by, as in the paper."""
-    return BY_DATASET.get(run.dataset) or BY_TASK.get(run.task, ACCURACY)
+    named = dataset_card(run.dataset).metric
+    return BY_TASK.get(run.task, ACCURACY) if named is None else BY_NAME[named]
 
 
 def minus(text: str) -> str:

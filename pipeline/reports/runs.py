@@ -34,8 +34,6 @@ SIZE: dict[str, Any] = {"hidden": None, "layers": None, "pooling": "sum"}
 # Settings that runs of one encoding must share, with the published code's values and the encodings that know them.
 OWN: dict[str, Any] = {"edge_weight": 2.0, "lape_drop": "one", "lect_complex": "points", "cap": None, "cap_seed": 0}
 KNOWN_TO = {"edge_weight": ("leap",), "lape_drop": ("lape",), "lect_complex": ("lect",)}
-# Where the paper itself used other settings.
-PUBLISHED_FOR = {"alchemy_full": {"hidden": 64, "layers": 10, "batch_size": 32, "class_weight": "none"}}
 METRICS = ("accuracy", "auroc", "average_precision", "r2", "mae", "mse", "loss")
 
 

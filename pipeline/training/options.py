@@ -5,13 +5,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from leap.models.network_config import NetworkConfig
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.training.relevance import relevant
 from leap.store.keys import digest
 
 ALGORITHM = 1  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
 PATIENCE = 10
-SELECT_BY_DATASET = {"hiv": "auroc"}  # the paper's choice; elsewhere the validation loss decides
 DEFAULT_CHECKPOINT_STEPS = 500
 
 
@@ -24,7 +24,7 @@ class TrainOptions(BaseModel):
     seed : of initialization, order and dropout, set anew before each fold.
     split_seed : of the folds.
     class_weight : weight of a class in the loss, 1 or its frequency in the whole dataset (the published code's).
-    select : what chooses the epoch that is tested, validation "loss" or "auroc"; None: loss, except for hiv.
+    select : what chooses the epoch that is tested, validation "loss" or "auroc"; None: what is usual for the dataset.
     lape_drop, lect_complex, cap, cap_seed : parameters of the stored encodings and neighbourhoods.
     """
 
@@ -46,7 +46,7 @@ class TrainOptions(BaseModel):
 
     def selection(self, dataset: str) -> str:
         """What chooses the tested epoch for a dataset."""
-        return self.select or SELECT_BY_DATASET.get(dataset, "loss")
+        return self.select or dataset_card(dataset).select
 
     def flat(self) -> dict[str, Any]:
         """Return all options by name as JSON values, the network's beside the protocol's."""

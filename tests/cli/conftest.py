@@ -50,7 +50,7 @@ def leap(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAP_STORE", str(store))
     monkeypatch.setenv("LEAP_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr("leap.pipeline.datasets.tudataset.URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("leap.pipeline.datasets.tu.URL", "http://127.0.0.1:9")
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # `main` replaces it; put back afterwards
 
     def run(*arguments: Any) -> Outcome:

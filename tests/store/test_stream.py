@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from leap.pipeline import Context, IngestOptions, Workforce, encode, extract, from_networkx, khop
-from leap.pipeline.datasets.memory import MemorySource
+from leap.pipeline.datasets.source import MemorySource
 from leap.pipeline.graphs import RawGraphs
 from leap.store import Artifact, Store
 from leap.store.errors import DamagedArtifactError, InvalidInputError

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.reports.names import (
     backbone_label,
     backbone_order,
@@ -17,7 +18,6 @@ from leap.pipeline.reports.section import Panel, Plot, Results, Section, dataset
 from leap.pipeline.reports.sections.main import main_cells
 from leap.pipeline.reports.table import Table, Value, marked, value_of
 
-MOLECULES = ("alchemy_full", "hiv")
 HOW = (
     "Each box holds the middle half of the folds' test scores, its line is the median, whiskers reach the extremes, "
     "and dots are single folds. LEAP with the projection chosen by validation."
@@ -26,14 +26,14 @@ HOW = (
 
 def boxes(results: Results) -> Section | None:
     """Return one box plot for each dataset."""
-    found = [cell for (dataset, _, _), cell in main_cells(results, "val").items() if dataset not in MOLECULES]
+    found = [cell for (dataset, _, _), cell in main_cells(results, "val").items() if not _has_boxes(dataset)]
     panels = tuple(_panel([cell for cell in found if cell.first.dataset == name]) for name in datasets_of(found))
     return Section("boxes", "Spread over folds", plots=(Plot(HOW, panels),)) if panels else None
 
 
 def molecules(results: Results) -> Section | None:
     """Return box plots of Alchemy (R²) and HIV (AUROC), and their table."""
-    found = {key: cell for key, cell in main_cells(results, "val").items() if key[0] in MOLECULES}
+    found = {key: cell for key, cell in main_cells(results, "val").items() if _has_boxes(key[0])}
     if not found:
         return None
     panels = tuple(
@@ -42,6 +42,10 @@ def molecules(results: Results) -> Section | None:
     table = _table(found)
     text = "The paper shows these two as box plots only; no published numbers stand beside ours."
     return Section("molecules", "Alchemy and HIV", (text,), (table,), (Plot(HOW, panels),))
+
+
+def _has_boxes(dataset: str) -> bool:
+    return dataset_card(dataset).published_as == "boxes"
 
 
 def _table(found: dict[tuple[str, str, str], Cell]) -> Table:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.published import lookup
 from leap.pipeline.reports.names import (
     SYNTHETIC,
@@ -11,7 +12,7 @@ from leap.pipeline.reports.names import (
     encoding_order,
     metric_of,
 )
-from leap.pipeline.reports.runs import OWN, PROTOCOL, PUBLISHED_FOR, SIZE, Cell, Run
+from leap.pipeline.reports.runs import OWN, PROTOCOL, SIZE, Cell, Run
 from leap.pipeline.reports.section import Results, Section, column_labels, datasets_of
 from leap.pipeline.reports.selection import best_by
 from leap.pipeline.reports.statistics import average_ranks
@@ -125,7 +126,7 @@ def settings_note(results: Results, datasets: list[str]) -> str:
 
 def _deviations(run: Run) -> dict[str, str]:
     """Return the settings in which a run differs from the paper's, as words."""
-    published = PROTOCOL | SIZE | OWN | PUBLISHED_FOR.get(run.dataset, {})
+    published = PROTOCOL | SIZE | OWN | dataset_card(run.dataset).published_settings
     used = run.protocol | run.size | run.own
     differing = {name: value for name, value in used.items() if value is not None and value != published[name]}
     return {name.replace("epochs_at_most", "epochs").replace("_", " "): str(value) for name, value in differing.items()}

@@ -1,12 +1,16 @@
 """Downloads: progress, checks, all or nothing. A web server on this machine stands in for the real ones."""
 
+import hashlib
+import http.server
 import io
+import threading
 import zipfile
 
 import numpy as np
 import pytest
 
-from leap.pipeline.datasets import catalog, download, heterophilous, hiv, resolve, tudataset
+from leap.pipeline.datasets import catalog, download, heterophilous, hiv, resolve, tu
+from leap.pipeline.datasets.download import Download, fetch_into, keep_as
 from leap.store.errors import DownloadError, MissingRawFilesError
 
 
@@ -24,7 +28,7 @@ TOY = {"MUTAG__MUTAG_A_txt": "1,2\n", "MUTAG__MUTAG_graph_indicator_txt": "1\n1\
 @pytest.fixture
 def server(serve, monkeypatch):
     url, folder = serve
-    monkeypatch.setattr(tudataset, "URL", url)
+    monkeypatch.setattr(tu, "URL", url)
     monkeypatch.setattr(heterophilous, "URL", url)
     monkeypatch.setattr(hiv, "URL", f"{url}/HIV.csv")
     return folder
@@ -89,8 +93,78 @@ def test_a_refusal_of_the_server_is_reported_with_its_code(server, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+def test_a_download_that_is_too_large_is_refused_while_it_runs(server, tmp_path, monkeypatch):
+    (server / "MUTAG.zip").write_bytes(archive(**TOY))
+    monkeypatch.setattr(download, "LARGEST_DOWNLOAD", 10)
+    monkeypatch.setattr(download, "_CHUNK", 16)
+    with pytest.raises(DownloadError, match="is larger than 10 bytes"):
+        resolve("MUTAG", data=tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+class BreakingServer(http.server.BaseHTTPRequestHandler):
+    """Promises more than it sends, as often as `broken` says."""
+
+    content, broken = archive(**TOY), 0
+
+    def do_GET(self) -> None:
+        kind = type(self)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(kind.content)))
+        self.end_headers()
+        self.wfile.write(kind.content[:100] if kind.broken else kind.content)
+        kind.broken -= 1
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def breaking(monkeypatch):
+    """Waits between attempts are pooch's; here nobody waits."""
+    waits = []
+    monkeypatch.setattr("pooch.core.time.sleep", waits.append)
+    monkeypatch.setattr(download, "_CHUNK", 16)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), BreakingServer) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        monkeypatch.setattr(tu, "URL", f"http://127.0.0.1:{server.server_port}")
+        yield waits
+        server.shutdown()
+        thread.join()
+
+
+def test_a_transfer_that_breaks_off_is_begun_again(breaking, tmp_path, monkeypatch):
+    monkeypatch.setattr(BreakingServer, "broken", 2)
+    assert resolve("MUTAG", data=tmp_path / "data").read().node_counts.tolist() == [2]
+    assert len(breaking) == 2
+
+
+def test_a_transfer_that_always_breaks_off_is_an_error_and_leaves_nothing(breaking, tmp_path, monkeypatch):
+    monkeypatch.setattr(BreakingServer, "broken", 99)
+    with pytest.raises(DownloadError, match=r"broke off after [\d,]+ of [\d,]+ bytes, 3 times"):
+        resolve("MUTAG", data=tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_known_hash_is_compared(server, tmp_path, monkeypatch):
+    (server / "file.txt").write_text("hello")
+    monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
+    right, wrong = hashlib.sha256(b"hello").hexdigest(), hashlib.sha256(b"other").hexdigest()
+
+    def fetch(known: str) -> None:
+        wanted = Download(f"{tu.URL}/file.txt", "file.txt", keep_as("file.txt"), lambda folder: True, known)
+        fetch_into(tmp_path / "data" / "raw", wanted)
+
+    with pytest.raises(DownloadError, match="does not have the known SHA-256"):
+        fetch(wrong)
+    assert not (tmp_path / "data").exists()
+    fetch(right)
+    assert (tmp_path / "data" / "raw" / "file.txt").read_text() == "hello"
+
+
 def test_without_connection_the_error_says_what_to_put_where(tmp_path, monkeypatch):
-    monkeypatch.setattr(tudataset, "URL", "http://127.0.0.1:1")
+    monkeypatch.setattr(tu, "URL", "http://127.0.0.1:1")
     with pytest.raises(MissingRawFilesError, match="cannot be reached") as caught:
         resolve("MUTAG", data=tmp_path / "data")
     assert f"into {tmp_path / 'data' / 'MUTAG' / 'raw'}" in str(caught.value)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leap.pipeline.datasets import catalog, resolve
-from leap.pipeline.datasets.raw_files import default_data_dir
+from leap.pipeline.datasets import FAMILIES, catalog, dataset_card, resolve
+from leap.pipeline.datasets.family import default_data_dir
 from leap.pipeline.datasets.source import checked_name
 from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDatasetError
 
@@ -56,7 +56,43 @@ def test_the_catalogue_knows_what_is_embedded_and_what_is_absent(tmp_path):
     assert embedded == ["triads", "letters-low", "letters-med", "letters-high", "romanesque"]
     assert infos["COX2"].presence == "absent"
     assert infos["COX2"].path == tmp_path / "COX2" / "raw"
-    assert all(info.licence and info.source for info in infos.values())
+    assert all(info.card.licence and info.card.source for info in infos.values())
+
+
+def test_what_the_paper_did_is_said_with_the_dataset():
+    hiv = dataset_card("hiv")
+    assert (hiv.metric, hiv.select, hiv.is_categorical, hiv.label) == ("auroc", "auroc", True, "HIV")
+    assert dataset_card("alchemy_full").published_settings["layers"] == 10
+    assert dataset_card("letters-med").label == "letters-med (stand-in for Letter-med)"
+    assert dataset_card("MUTAG").select == "loss"
+
+
+def test_stand_ins_stand_in_for_datasets_of_the_same_size(tmp_path):
+    cards = {info.name: info.card for info in catalog(tmp_path)}
+    stand_ins = [card for card in cards.values() if card.stand_in_for is not None]
+    assert [card.name for card in stand_ins] == ["letters-low", "letters-med", "letters-high", "romanesque"]
+    for card in stand_ins:
+        graphs, nodes = cards[card.stand_in_for].size
+        assert card.size[0] == graphs
+        assert card.size[1] == pytest.approx(nodes, rel=0.01)
+
+
+def test_sizes_on_cards_of_generated_datasets_are_those_of_their_graphs(tmp_path):
+    for info in catalog(tmp_path):
+        if info.presence == "embedded":
+            counts = resolve(info.name).read().node_counts
+            assert info.card.size == pytest.approx((len(counts), counts.sum()), rel=0.02)
+
+
+def test_your_own_graphs_have_a_card_without_surprises():
+    card = dataset_card("my-graphs")
+    assert (card.family, card.metric, card.select, card.stand_in_for, card.size) == ("own", None, "loss", None, None)
+
+
+def test_what_is_registered_as_a_family_must_be_one(monkeypatch):
+    monkeypatch.setitem(FAMILIES._loaded, "odd", 3)
+    with pytest.raises(InvalidInputError, match="the family of datasets 'odd' is a int, not a Family"):
+        catalog()
 
 
 def test_no_two_families_claim_the_same_name(tmp_path):

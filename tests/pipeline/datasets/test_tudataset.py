@@ -8,8 +8,7 @@ import pytest
 
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.datasets import catalog, resolve
-from leap.pipeline.datasets.tu_format import read_tu
-from leap.pipeline.datasets.tu_names import TU_NAMES
+from leap.pipeline.datasets.tu import TU_NAMES, read_tu
 from leap.store.errors import InvalidInputError, MissingRawFilesError
 
 COLUMNS = {

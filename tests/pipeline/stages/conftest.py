@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from leap.pipeline import Context, IngestOptions, Workforce
-from leap.pipeline.datasets.memory import MemorySource
-from leap.pipeline.datasets.source import Source
+from leap.pipeline.datasets.source import MemorySource, Source
 from leap.pipeline.graphs import RawGraphs
 from leap.store import Store
 

@@ -10,8 +10,7 @@ import pytest
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce
-from leap.pipeline.datasets.memory import MemorySource
-from leap.pipeline.datasets.source import Source
+from leap.pipeline.datasets.source import MemorySource, Source
 from leap.pipeline.graphs import RawGraphs
 from leap.store import Store
 

@@ -1,20 +1,167 @@
-"""Read the files NAME_A.txt, NAME_graph_indicator.txt … of the TU format into raw graphs."""
+"""The TU format, and the TUDataset collection by name (www.chrsmrrs.com/graphkerneldatasets)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.pipeline.datasets.download import Download, unzip
+from leap.pipeline.datasets.family import DatasetCard, FileFamily, raw_folders
 from leap.pipeline.datasets.number_table import Kind, read_numbers
+from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions, fingerprint_files, is_safe_name
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError, MissingRawFilesError
 
+URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 REQUIRED = ("A", "graph_indicator")
 OPTIONAL = ("graph_labels", "graph_attributes", "node_labels", "node_attributes")
 UNUSED = ("edge_labels", "edge_attributes")
 
 _LARGEST_ONE_HOT = 1 << 31  # entries; 8 GiB of float32
+
+_CELL_LINES = (
+    "MCF-7 MOLT-4 NCI-H23 OVCAR-8 P388 PC-3 SF-295 SN12C SW-620 UACC257 Yeast"  # each also with hydrogens: NAMEH
+)
+_TOX21 = "AhR AR AR-LBD ARE aromatase ATAD5 ER ER-LBD HSE MMP p53 PPAR-gamma"
+_TEMPORAL = "dblp facebook highschool infectious mit tumblr"
+
+_MOLECULES = """
+    AIDS alchemy_full BZR BZR_MD COX2 COX2_MD DHFR DHFR_MD ER_MD FRANKENSTEIN MUTAG Mutagenicity NCI1 NCI109
+    PTC_FM PTC_FR PTC_MM PTC_MR QM9 ZINC_full ZINC_test ZINC_train ZINC_val
+    aspirin benzene ethanol malonaldehyde naphthalene salicylic_acid toluene uracil
+"""
+_BIOINFORMATICS = "DD ENZYMES KKI OHSU Peking_1 PROTEINS PROTEINS_full"
+_VISION = """
+    COIL-DEL COIL-RAG Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low Letter-med MSRC_9 MSRC_21
+    MSRC_21C
+"""
+_SOCIAL = """
+    COLLAB DBLP_v1 deezer_ego_nets github_stargazers IMDB-BINARY IMDB-MULTI REDDIT-BINARY REDDIT-MULTI-5K
+    REDDIT-MULTI-12K reddit_threads twitch_egos TWITTER-Real-Graph-Partial
+"""
+_SYNTHETIC = "COLORS-3 SYNTHETIC SYNTHETICnew Synthie TRIANGLES"
+
+TU_NAMES: tuple[str, ...] = tuple(
+    sorted(
+        [
+            *" ".join((_MOLECULES, _BIOINFORMATICS, _VISION, _SOCIAL, _SYNTHETIC, _CELL_LINES)).split(),
+            *(f"{name}H" for name in _CELL_LINES.split()),
+            *(f"Tox21_{assay}_{part}" for assay in _TOX21.split() for part in ("training", "testing", "evaluation")),
+            *(f"{name}_ct{task}" for name in _TEMPORAL.split() for task in (1, 2)),
+        ],
+        key=str.lower,
+    )
+)
+
+# What is known about single datasets: graphs and nodes, and what the paper did on them.
+_KNOWN: dict[str, dict[str, Any]] = {
+    "alchemy_full": {
+        "title": "Alchemy",
+        "size": (202_579, 2_048_000),
+        "published_as": "boxes",
+        "published_settings": {"hidden": 64, "layers": 10, "batch_size": 32, "class_weight": "none"},
+    },
+    "BZR": {"size": (405, 14_479)},
+    "COX2": {"size": (467, 19_252)},
+    "DHFR": {"size": (756, 32_075)},
+    "Fingerprint": {"size": (2_800, 15_167)},
+    "Letter-high": {"size": (2_250, 10_507)},
+    "Letter-low": {"size": (2_250, 10_522)},
+    "Letter-med": {"size": (2_250, 10_500)},
+}
+
+
+class TUSource(Source):
+    """A folder of TU-format files.
+
+    Parameters
+    ----------
+    folder : where the files lie.
+    prefix : of the files, PREFIX_A.txt and so on.
+    name : as reported; the prefix unless given.
+    """
+
+    def __init__(self, folder: Path, prefix: str, name: str | None = None) -> None:
+        self.name = name or prefix
+        self.folder = folder
+        self.prefix = prefix
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Reader, version and the content of every file PREFIX_*.txt."""
+        files = fingerprint_files(self.folder, tu_files(self.folder, self.prefix))
+        return {"reader": "tu", "version": 1, "options": {}, "files": files}
+
+    def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
+        """Read all files; see `read_tu`."""
+        return read_tu(self.folder, self.prefix)
+
+
+class TUFamily(FileFamily):
+    """Every dataset of the collection, and any other whose files lie in the data folder under its name."""
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the collection."""
+        return TU_NAMES
+
+    def discover(self, data: Path) -> tuple[str, ...]:
+        """Names of folders in TU format that the collection does not know."""
+        try:
+            folders = sorted(path.name for path in data.iterdir() if path.is_dir())
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # nothing there that we could discover
+            return ()
+        others = [name for name in folders if name not in TU_NAMES and is_safe_name(name)]
+        return tuple(name for name in others if self.find(data, name))
+
+    def card(self, name: str) -> DatasetCard:
+        """Return what is known about a dataset; little, for most of them."""
+        return DatasetCard(
+            name,
+            "TU",
+            f"{URL}/{name}.zip" if name in TU_NAMES else "raw files",
+            "no common licence; cite TUDataset and the dataset's own source",
+            **_KNOWN.get(name, {}),
+        )
+
+    def find(self, data: Path, name: str) -> Sequence[Path]:
+        """Return all files of a dataset, used or not."""
+        return next((tu_files(folder, name) for folder in raw_folders(data, name) if has_tu_files(folder, name)), ())
+
+    def open(self, name: str, files: Sequence[Path]) -> Source:
+        """Source of the files."""
+        return TUSource(files[0].parent, name)
+
+    def download(self, name: str) -> Download:
+        """One archive for each dataset."""
+        wanted = ", ".join(f"{name}_{part}.txt" for part in REQUIRED)
+        wanted += " and, where the dataset has them, " + ", ".join(f"{name}_{part}.txt" for part in OPTIONAL)
+        return Download(f"{URL}/{name}.zip", wanted, unzip, lambda folder: has_tu_files(folder, name))
+
+
+FAMILY = TUFamily()
+
+
+def find_tu(path: Path, name: str, options: SourceOptions) -> Source | None:
+    """Source of a folder with PREFIX_A.txt and PREFIX_graph_indicator.txt, itself or in `raw`; None without.
+
+    Raises
+    ------
+    InvalidInputError
+        Several datasets in one folder.
+    """
+    if not path.is_dir():
+        return None
+    for folder in (path, path / "raw"):
+        candidates = [file.name.removesuffix("_A.txt") for file in sorted(folder.glob("*_A.txt"))]
+        prefixes = [prefix for prefix in candidates if prefix and has_tu_files(folder, prefix)]
+        if len(prefixes) > 1:
+            raise InvalidInputError(
+                f"{folder} holds several datasets ({', '.join(prefixes)}): give each a folder of its own."
+            )
+        if prefixes:
+            return TUSource(folder, prefixes[0], name=name)
+    return None
 
 
 def tu_files(folder: Path, name: str) -> list[Path]:
