@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m leap.pipeline.kernels.warm_up
+	$(BIN)/python -m leap.models.warm_up
 	touch $@
 
 # A tree without git, such as a downloaded archive, is fine if DVC knows; git ignores .dvc/config.local.

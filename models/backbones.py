@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
 from torch_geometric.utils import add_self_loops
 
-from leap.models.attention import attend
-from leap.models.messages import gather, gcn_weights, sum_weights
+from leap.models.messages import attend, gather, gcn_weights, sum_weights
 from leap.store.errors import InvalidInputError
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from leap.models.directions import random_directions, threshold_grid
 from leap.models.generator import borrowed_generator
+from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.models.projections import make_projection
 from leap.models.transform import Statistics, dect
 from leap.store import Neighborhoods

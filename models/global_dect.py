@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from leap.models.backbones import GraphBatch
-from leap.models.directions import random_directions, threshold_grid
+from leap.models.kernels.directions import random_directions, threshold_grid
+from leap.models.kernels.normalization import MARGIN, is_constant
 from leap.store.errors import InvalidInputError
 
-EPSILON = 1e-6
 CELLS = 4  # the CNN's last image is averaged to 2 × 2
 CHANNELS = {"dect-4k": (8, 16), "dect-65k": (32, 64)}
 BUDGETS = {"dect-4k": 4_000, "dect-65k": 65_000}
@@ -72,10 +72,10 @@ class GlobalDect(nn.Module):
         norms = torch.linalg.vector_norm(centred, dim=1)
         radius = _largest(norms, batch, count)
         # Rounding error must not be blown up: a graph of equal features has no extent.
-        is_constant = radius <= torch.finfo(x.dtype).eps * _largest(x.detach().abs().amax(1), batch, count)
-        centred = centred * ~is_constant[batch].unsqueeze(1)
+        constant = is_constant(radius.detach(), _largest(x.detach().abs().amax(1), batch, count))
+        centred = centred * ~constant[batch].unsqueeze(1)
         unit = self.directions / torch.linalg.vector_norm(self.directions, dim=0).clamp_min(1e-12)
-        heights = (centred / (radius + EPSILON)[batch].unsqueeze(1)) @ unit
+        heights = (centred / (radius + MARGIN)[batch].unsqueeze(1)) @ unit
         edges = graphs.edge_index[:, graphs.edge_index[0] < graphs.edge_index[1]]
         tops = torch.maximum(heights[edges[0]], heights[edges[1]])
         image = heights.new_zeros(count, heights.shape[1], len(self.thresholds))

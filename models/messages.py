@@ -1,19 +1,17 @@
-"""Sums over neighbours as one operation: what gcn and gin do in every layer.
+"""Sums over neighbours and attention to them, each as one operation: what gcn, gin and gat do in every layer.
 
 Small graphs pay for every torch call. On the CPU, float32 goes through a compiled loop over the edges, forward and
 backward; other types and devices through torch operations.
 """
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
-import numba
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from leap.models.indices import check_edge_list, lie_inside
+from leap.models.fused import fused_attend, fused_gather
 from leap.store.errors import InvalidInputError
-from leap.store.neighborhoods import check_ids
 
 
 class Weights(NamedTuple):
@@ -56,41 +54,48 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
             f"and {counts[1]} weights for {edge_index.shape[-1]} edges."
         )
     if x.device.type == "cpu" and x.dtype == torch.float32:
-        check_edge_list(edge_index)
-        result: Tensor = _Gather.apply(x, edge_index, weights.edges, weights.own)
-        return result
+        _check_edge_list(edge_index)
+        return fused_gather(x, edge_index, weights.edges, weights.own)
     messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]
     return (x * weights.own.to(x.dtype)[:, None]).index_add(0, edge_index[1], messages)
 
 
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
-        ctx.save_for_backward(edge_index, edges, own)
-        return _run(x, edge_index, 0, edges, own)
+def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) -> Tensor:
+    """Return Σ_{u→v} w(u→v) x[u] for every node v, where w is a softmax over the edges into v.
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        edge_index, edges, own = ctx.saved_tensors  # torch raises if one was changed in place
-        return _run(gradients[0], edge_index, 1, edges, own), None, None, None
+    What goes into the softmax is leaky_relu(scores[u, 0] + scores[v, 1]). Differentiable in `x` and `scores`. A node
+    without incoming edges gets zeros.
+
+    Parameters
+    ----------
+    x : (N, d).
+    scores : (N, 2), of each node as source and as target.
+    edge_index : (2, E) int64, source and target; loops, if wanted, included.
+    slope : of the leaky ReLU below zero.
+
+    Raises
+    ------
+    InvalidInputError
+        For edges that join other than the N nodes, or scores of another shape.
+    """
+    if x.ndim != 2 or tuple(scores.shape) != (len(x), 2):
+        raise InvalidInputError(
+            f"x must have shape (N, d) and scores (N, 2). Got {tuple(x.shape)} and {tuple(scores.shape)}."
+        )
+    if x.device.type == "cpu" and x.dtype == torch.float32:
+        _check_edge_list(edge_index)
+        return fused_attend(x, scores, edge_index, slope)
+    source, target = edge_index
+    logits = torch.nn.functional.leaky_relu(scores[source, 0] + scores[target, 1], slope)
+    highest = logits.new_full((len(x),), -math.inf).scatter_reduce(0, target, logits.detach(), "amax")
+    powers = (logits - highest[target]).exp()
+    weights = powers / powers.new_zeros(len(x)).index_add(0, target, powers)[target]
+    return torch.zeros_like(x).index_add(0, target, x[source] * weights[:, None])
 
 
-def _run(x: Tensor, edge_index: Tensor, source: int, edges: Tensor, own: Tensor) -> Tensor:
-    """`source` is the row of `edge_index` that sums come from."""
-    ends, out = edge_index.numpy(), x.detach() * own[:, None]
-    if not _add(ends[source], ends[1 - source], edges.numpy(), x.detach().contiguous().numpy(), out.numpy()):
-        check_ids("edge_index", ends, len(x))
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def _add(source: Any, target: Any, weights: Any, x: Any, out: Any) -> bool:
-    """Add to `out`, or return False where an edge joins other than the rows."""
-    if not (lie_inside(source, len(x)) and lie_inside(target, len(x))):
-        return False
-    for e in range(len(source)):
-        u, v, weight = source[e], target[e], weights[e]
-        for i in range(x.shape[1]):
-            out[v, i] += weight * x[u, i]
-    return True
+def _check_edge_list(edge_index: Tensor) -> None:
+    """Refuse a tensor that is no (2, E) list of integers; whether they are rows, the kernels find out."""
+    if edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.is_floating_point():
+        raise InvalidInputError(
+            f"edge_index must hold integers of shape (2, E). Got {edge_index.dtype} of shape {tuple(edge_index.shape)}."
+        )

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.models import kernels
 from leap.pipeline.graphs import Graphs, RawGraphs
 from leap.store.errors import InvalidInputError
 
@@ -55,10 +56,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     y, classes = _coded_labels(raw, len(counts), num_nodes)
     masks = _checked_masks(raw, num_nodes)
 
-    # Imported here: numba loads only when something is really read.
-    from leap.pipeline.kernels.csr import build_csr
-
-    adjacency = build_csr(raw.edges, num_nodes)
+    adjacency = kernels.build_csr(raw.edges, num_nodes)
     degrees = np.diff(adjacency.indptr)
     if raw.x is None:
         x = _substitute(features, adjacency.indptr, adjacency.indices)
@@ -176,9 +174,7 @@ def _substitute(features: FeatureChoice, indptr: NDArray[np.int64], indices: NDA
     if features == "constant":
         return np.ones((len(indptr) - 1, 1), dtype=np.float32)
     if features == "rwpe":
-        from leap.pipeline.kernels.rwpe import rwpe
-
-        return np.asarray(rwpe(indptr, indices, RWPE_FEATURE_STEPS), dtype=np.float32)
+        return np.asarray(kernels.rwpe(indptr, indices, RWPE_FEATURE_STEPS), dtype=np.float32)
     raise InvalidInputError(f"no features {features!r}: choose 'degree', 'constant' or 'rwpe'.")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.models import kernels
 from leap.pipeline.reader import GraphReader
 from leap.store.errors import NeighborhoodsTooLargeError
 
@@ -49,8 +50,6 @@ def estimate(reader: GraphReader, hops: int, cap: int | None, seed: int) -> Esti
     Up to `SAMPLED_NODES` nodes of up to `SAMPLED_PARTITIONS` partitions are counted exactly. Nodes are taken evenly
     from the order of degrees inside each partition, which makes the few large neighbourhoods count as they should.
     """
-    from leap.pipeline.kernels.khop import count_khop
-
     parts = [part for part in reader.dataset.partitions if part.num_nodes]
     step = max(1, -(-len(parts) // SAMPLED_PARTITIONS))
     chosen = parts[::step]
@@ -61,7 +60,7 @@ def estimate(reader: GraphReader, hops: int, cap: int | None, seed: int) -> Esti
         order = np.argsort(np.diff(reader.array(part.index, "indptr")), kind="stable")
         picked = np.sort(order[_evenly(len(order), quota)]) + part.node_lo
         local = reader.around_ids(picked.astype(np.int64), hops)
-        found_members, found_edges = count_khop(
+        found_members, found_edges = kernels.count_khop(
             local.indptr, local.indices, hops, local.sources, cap=cap or 0, seed=seed, global_ids=local.ids
         )
         factor = part.num_nodes / len(picked)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from leap.models import kernels
 from leap.store.errors import InvalidInputError
 from leap.store.neighborhoods import Neighborhoods
 
@@ -44,9 +45,6 @@ def khop(
     tensor([[0, 0],
             [1, 1]], dtype=torch.int32)
     """
-    from leap.pipeline.kernels.csr import build_csr
-    from leap.pipeline.kernels.khop import khop_arrays
-
     if cap is not None and cap < 1:
         raise InvalidInputError(f"A neighbourhood holds at least its own node, but cap = {cap}.")
     # A tensor is recognized without importing torch: whoever passes one has imported it.
@@ -55,6 +53,7 @@ def khop(
     if num_nodes is None:
         countable = entries.size and np.issubdtype(entries.dtype, np.integer)
         num_nodes = int(entries.max()) + 1 if countable else 0
-    csr = build_csr(entries, num_nodes)
-    hoods = Neighborhoods(*khop_arrays(csr.indptr, csr.indices, hops, cap=cap or 0, seed=seed), hops=hops, cap=cap)
+    csr = kernels.build_csr(entries, num_nodes)
+    arrays = kernels.khop_arrays(csr.indptr, csr.indices, hops, cap=cap or 0, seed=seed)
+    hoods = Neighborhoods(*arrays, hops=hops, cap=cap)
     return hoods if device is None else hoods.to(device)

@@ -25,7 +25,7 @@ def compare_dect(session: Session) -> Iterator[Comparison]:
     import torch
 
     from leap.models import dect
-    from leap.models.directions import random_directions, threshold_grid
+    from leap.models.kernels.directions import random_directions, threshold_grid
     from leap.pipeline.bench.letter_like import letter_like
     from leap.pipeline.bench.torch_dect import Operands, torch_dects
 

@@ -14,9 +14,9 @@ def compare_lape(session: Session) -> Iterator[Comparison]:
     """Compare eigenvectors from edges; the peer is given `TARGET` times our time."""
     import numpy as np
 
+    from leap.models.kernels.adjacency import build_csr
+    from leap.models.kernels.laplacian import lape
     from leap.pipeline.bench.pyg_lape import stopped_lape_seconds
-    from leap.pipeline.kernels.csr import build_csr
-    from leap.pipeline.kernels.lape import lape
 
     edge_index, num_nodes = session.graph.edge_index.numpy(), session.graph.num_nodes
 

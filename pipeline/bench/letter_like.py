@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from leap.models import Statistics
-from leap.pipeline.kernels.stats import mean_and_scale
+from leap.models.kernels.normalization import mean_and_scale
 from leap.pipeline.neighborhoods import khop
 from leap.store import Neighborhoods
 

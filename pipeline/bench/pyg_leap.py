@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import scatter
 
-from leap.models.directions import threshold_grid
-from leap.models.ect import EPSILON
+from leap.models.kernels.directions import threshold_grid
+from leap.models.kernels.normalization import MARGIN
 from leap.pipeline.bench.pyg_khop import khop_loop
 
 
@@ -33,7 +33,7 @@ class PygTransform(nn.Module):
         owner = hoods.batch
         centred = hoods.x - scatter(hoods.x, owner, reduce="mean")[owner]
         extent = scatter(centred.norm(dim=1), owner, reduce="max")[owner]
-        heights = centred / (extent + EPSILON)[:, None] @ self.directions
+        heights = centred / (extent + MARGIN)[:, None] @ self.directions
         # Each edge once: PyG lists both directions of all of them.
         edges = hoods.edge_index[:, hoods.edge_index[0] < hoods.edge_index[1]]
         tops = torch.maximum(heights[edges[0]], heights[edges[1]])

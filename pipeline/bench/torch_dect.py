@@ -7,9 +7,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from leap.models.dect_plain import plain_dect
-from leap.models.ect import EPSILON
-from leap.models.transform import Statistics
+from leap.models.kernels.normalization import MARGIN
+from leap.models.transform import Statistics, plain_dect
 from leap.store import Neighborhoods
 
 BLOCK_NODES = 128
@@ -35,7 +34,7 @@ def torch_dects(operands: Operands) -> dict[str, Callable[[], Tensor]]:
     nodes, (lower, upper) = hoods.nodes.long(), hoods.edges.long()
     every = torch.arange(len(hoods))
     owner, edge_owner = (torch.repeat_interleave(every, ptr.diff()) for ptr in (hoods.node_ptr, hoods.edge_ptr))
-    steepness = o.scale / (o.stats.scale + EPSILON)
+    steepness = o.scale / (o.stats.scale + MARGIN)
 
     def heights() -> tuple[Tensor, Tensor]:
         """Heights of members and edges, multiplied by the scale while they are small."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
+from leap.models import kernels
 from leap.pipeline.derived.neighborhoods import NeighborhoodsRecipe
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Neighborhoods, Partition
@@ -99,10 +100,8 @@ class TransformRecipe(Recipe):
         """Return the directions as unit columns (dim, directions)."""
         import numpy as np
 
-        from leap.models.directions import random_directions
-
         if self.direction_values is None:
-            return random_directions(dim, self.directions, self.direction_seed or 0)
+            return kernels.random_directions(dim, self.directions, self.direction_seed or 0)
         matrix = np.array(self.direction_values, dtype=np.float64).T
         length: NDArray[np.float64] = np.linalg.norm(matrix, axis=0)
         return matrix / length
@@ -128,11 +127,9 @@ class TransformRecipe(Recipe):
 
     def _operands(self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact) -> Operands:
         """Return what both kernels take: features, neighbourhoods over them, means, scales, directions, thresholds."""
-        from leap.models.directions import threshold_grid
-
         x, hoods, mean, scale = self._normalized(reader, partition, neighborhoods)
         indices = (hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges)
-        grid = threshold_grid(self.thresholds, self.radius)
+        grid = kernels.threshold_grid(self.thresholds, self.radius)
         return x, *indices, mean, scale, self.direction_matrix(x.shape[1]), grid
 
     def _normalized(
@@ -177,10 +174,8 @@ class DectRecipe(TransformRecipe):
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Transform the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
-        from leap.models.ect import dect_forward
-
         operands = self._operands(reader, partition, inputs["neighborhoods"])
-        encoding = dect_forward(*operands, self.scale, self.edge_weight)
+        encoding = kernels.dect_forward(*operands, self.scale, self.edge_weight)
         return {"encoding": encoding}, {"nodes": partition.num_nodes}
 
 
@@ -199,8 +194,6 @@ class LectRecipe(TransformRecipe):
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Count in the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
-        from leap.models.ect import ect_forward
-
         operands = self._operands(reader, partition, inputs["neighborhoods"])
-        encoding = ect_forward(*operands, self.complex)
+        encoding = kernels.ect_forward(*operands, self.complex)
         return {"encoding": encoding}, {"nodes": partition.num_nodes}

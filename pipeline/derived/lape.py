@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
 
@@ -51,11 +52,9 @@ class LapeRecipe(Recipe):
         """Solve the eigenproblems of the partition's graphs."""
         import numpy as np
 
-        from leap.pipeline.kernels.lape import lape
-
         local = reader.around(partition.node_lo, partition.node_hi, 0)
         node_ptr = reader.node_ptr(partition) - partition.node_lo
-        result = lape(local.indptr, local.indices, node_ptr, self.dim, self.drop)
+        result = kernels.lape(local.indptr, local.indices, node_ptr, self.dim, self.drop)
         arrays: Arrays = {
             "encoding": result.vectors.astype(np.float32),
             "eigenvalues": result.eigenvalues,

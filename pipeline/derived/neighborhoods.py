@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
 from leap.store.errors import InvalidInputError
@@ -62,10 +63,8 @@ class NeighborhoodsRecipe(Recipe):
         """Extract the partition's neighbourhoods with dataset-wide ids."""
         import numpy as np
 
-        from leap.pipeline.kernels.khop import khop_arrays
-
         local = reader.around(partition.node_lo, partition.node_hi, self.hops)
-        node_ptr, nodes, edge_ptr, edges = khop_arrays(
+        node_ptr, nodes, edge_ptr, edges = kernels.khop_arrays(
             local.indptr,
             local.indices,
             self.hops,
@@ -102,14 +101,12 @@ def _mean_and_scale(reader: "GraphReader", local: "LocalGraph", node_ptr: Any, n
     """Read only the rows that are members: a piece of a cut graph may be much larger than what is asked for."""
     import numpy as np
 
-    from leap.pipeline.kernels.stats import mean_and_scale
-
     if len(local.ids) <= 2 * len(local.sources):
-        return mean_and_scale(reader.features(local.ids), node_ptr, nodes)
+        return kernels.mean_and_scale(reader.features(local.ids), node_ptr, nodes)
     is_member = np.zeros(len(local.ids), dtype=bool)
     is_member[nodes] = True
     position = (np.cumsum(is_member) - 1).astype(nodes.dtype)
-    return mean_and_scale(reader.features(local.ids[is_member]), node_ptr, position[nodes])
+    return kernels.mean_and_scale(reader.features(local.ids[is_member]), node_ptr, position[nodes])
 
 
 def _statistics_bytes(dataset: Artifact) -> float:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
 
@@ -49,10 +50,8 @@ class RwpeRecipe(Recipe):
         """Walk from the partition's nodes."""
         import numpy as np
 
-        from leap.pipeline.kernels.rwpe import rwpe
-
         # Half of the steps suffice, from either end of the walk; one hop more makes the outermost degrees right.
         local = reader.around(partition.node_lo, partition.node_hi, (self.dim + 1) // 2 + 1)
         start = int(local.sources[0]) if len(local.sources) else 0
-        encoding = rwpe(local.indptr, local.indices, self.dim, start, start + partition.num_nodes)
+        encoding = kernels.rwpe(local.indptr, local.indices, self.dim, start, start + partition.num_nodes)
         return {"encoding": encoding.astype(np.float32)}, {"nodes": partition.num_nodes}

@@ -15,17 +15,15 @@ import numpy as np
 import torch
 
 from leap.models import LEAP, dect
-from leap.models.attention import attend
-from leap.models.ect import dect_forward, ect_forward, kernels_for
-from leap.models.indices import index_arrays
-from leap.models.messages import Weights, gather
-from leap.models.normalization import normalize, spread_means, spread_scales
+from leap.models.kernels.adjacency import build_csr
+from leap.models.kernels.balls import count_khop, khop_arrays
+from leap.models.kernels.border import index_arrays
+from leap.models.kernels.normalization import mean_and_scale, normalize, spread_means, spread_scales
+from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_for
+from leap.models.kernels.walks import rwpe
+from leap.models.messages import Weights, attend, gather
 from leap.models.transform import Statistics
 from leap.pipeline import khop
-from leap.pipeline.kernels.csr import build_csr
-from leap.pipeline.kernels.khop import count_khop, khop_arrays
-from leap.pipeline.kernels.rwpe import rwpe
-from leap.pipeline.kernels.stats import mean_and_scale
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 

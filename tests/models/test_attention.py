@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.nn import GATConv
 
-from leap.models.attention import attend
+from leap.models.messages import attend
 from tests.models.test_messages import random_graph
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leap.models import dect
-from leap.models.directions import random_directions, threshold_grid
+from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.models.transform import Statistics
 from leap.pipeline import khop
 from leap.store.errors import InvalidInputError
@@ -180,7 +180,7 @@ def test_identical_neighbourhoods_get_identical_rows():
 
 def test_given_statistics_are_used_and_count_as_constants():
     x, hoods, along, grid = setting(nx.gnp_random_graph(20, 0.2, seed=0), dtype=torch.float32)
-    from leap.pipeline.kernels.stats import mean_and_scale
+    from leap.models.kernels.normalization import mean_and_scale
 
     numpy = hoods.numpy()
     mean, scale = mean_and_scale(x.numpy(), numpy.node_ptr, numpy.nodes)
@@ -199,7 +199,7 @@ def test_chunks_do_not_change_the_result_or_its_gradient(monkeypatch):
     x.requires_grad_()
     whole = dect(x, hoods, along, grid, 16.0)
     (expected,) = torch.autograd.grad(whole.square().sum(), x)
-    monkeypatch.setattr("leap.models.dect_plain.CHUNK_CELLS", 500)
+    monkeypatch.setattr("leap.models.transform.CHUNK_CELLS", 500)
     pieces = dect(x, hoods, along, grid, 16.0)
     (found,) = torch.autograd.grad(pieces.square().sum(), x)
     torch.testing.assert_close(pieces, whole)
@@ -207,7 +207,7 @@ def test_chunks_do_not_change_the_result_or_its_gradient(monkeypatch):
 
 
 def test_the_result_does_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr("leap.models.dect_fused.SERIAL_WORK", 0)
+    monkeypatch.setattr("leap.models.fused.SERIAL_WORK", 0)
     x, hoods, along, grid = setting(nx.gnp_random_graph(60, 0.1, seed=0), directions=16, dtype=torch.float32)
     results = []
     before = torch.get_num_threads()

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 from leap.models import LEAP, Statistics, dect
-from leap.models.directions import random_directions
+from leap.models.kernels.directions import random_directions
 from leap.models.projections import PROJECTIONS, make_projection
 from leap.pipeline import AddNeighborhoods, khop
 from leap.store import Neighborhoods
@@ -131,7 +131,7 @@ def test_impossible_parameters_are_refused(bad):
 
 
 def test_statistics_can_be_given_when_features_do_not_change():
-    from leap.pipeline.kernels.stats import mean_and_scale
+    from leap.models.kernels.normalization import mean_and_scale
 
     x, hoods = example()
     mean, scale = mean_and_scale(x.numpy(), hoods.node_ptr, hoods.nodes)

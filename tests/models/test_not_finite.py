@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from leap.models import LEAP, dect
-from leap.models.directions import random_directions, threshold_grid
-from leap.models.ect import dect_forward, ect_forward
+from leap.models.kernels.directions import random_directions, threshold_grid
+from leap.models.kernels.normalization import mean_and_scale
+from leap.models.kernels.transforms import dect_forward, ect_forward
 from leap.pipeline import khop
-from leap.pipeline.kernels.stats import mean_and_scale
 from leap.store.errors import InvalidInputError
 
 NAN, INF = float("nan"), float("inf")

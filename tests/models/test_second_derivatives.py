@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from leap.models import dect
-from leap.models.attention import attend
-from leap.models.messages import gather, sum_weights
+from leap.models.messages import attend, gather, sum_weights
 from leap.store.errors import InvalidInputError
 from tests.models.test_dect import setting
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leap.models.kernels.balls import khop_arrays
+from leap.models.kernels.walks import rwpe
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.graphs import RawGraphs
-from leap.pipeline.kernels.khop import khop_arrays
-from leap.pipeline.kernels.rwpe import rwpe
 from leap.pipeline.reader import GraphReader, all_node_ptr, degrees
 from leap.pipeline.stages.dataset_content import partition_arrays, plan_dataset
 from tests.strategies import simple_graphs

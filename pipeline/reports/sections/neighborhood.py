@@ -81,8 +81,7 @@ def look_at(run: Run, store: Store, graph: int | None) -> Look:
     """
     import torch
 
-    from leap.models import dect
-    from leap.models.directions import random_directions
+    from leap.models import dect, kernels
     from leap.pipeline.neighborhoods import khop
 
     config = RunFolder(run.path).config() or {}
@@ -96,7 +95,7 @@ def look_at(run: Run, store: Store, graph: int | None) -> Look:
     hoods = khop(edges, len(x), hops)
     sizes = np.diff(np.asarray(hoods.node_ptr))
     node = int(np.argmax(sizes))
-    start = random_directions(x.shape[1], learned.shape[1], 0)
+    start = kernels.random_directions(x.shape[1], learned.shape[1], 0)
 
     def transform(directions: "Tensor | NDArray[np.float64]") -> NDArray[np.float64]:
         made = dect(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from leap.models.directions import random_directions, threshold_grid
+from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.pipeline.bench.letter_like import LetterBatch, letter_like
 from leap.pipeline.bench.pyg_leap import PygLeap, PygTransform
 from leap.pipeline.bench.torch_dect import BLOCK_NODES, Operands, torch_dects

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from leap.models.directions import random_directions
+from leap.models.kernels.directions import random_directions
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, from_networkx, report, train
 from leap.pipeline.reports.figures.neighborhood import draw_graph

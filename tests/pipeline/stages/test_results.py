@@ -4,12 +4,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from leap.models.kernels.balls import khop_arrays
+from leap.models.kernels.laplacian import lape
+from leap.models.kernels.normalization import mean_and_scale
+from leap.models.kernels.walks import rwpe
 from leap.pipeline import IngestOptions, encode, extract, ingest
 from leap.pipeline.canonical import canonicalize
-from leap.pipeline.kernels.khop import khop_arrays
-from leap.pipeline.kernels.lape import lape
-from leap.pipeline.kernels.rwpe import rwpe
-from leap.pipeline.kernels.stats import mean_and_scale
 from leap.store import Artifact
 
 ODD = {

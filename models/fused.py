@@ -1,0 +1,246 @@
+"""What runs through compiled kernels on the CPU in float32: one autograd node each for `dect`, `gather` and `attend`.
+
+Second derivatives are refused. Torch's `once_differentiable` does so only where the incoming gradient itself is
+differentiated, which suffices for `gather`, a linear map; after `out.sum()` that gradient is a constant, and the second
+derivative of the other two would be taken for zero.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from leap.models.kernels.message_loops import add_along_edges, attend_backward, attend_forward
+from leap.models.kernels.normalization import inverse_scale, normalize, spread_means, spread_scales
+from leap.models.kernels.threads import cut, share
+from leap.models.kernels.transforms import kernels_for
+from leap.store.errors import InvalidInputError
+from leap.store.neighborhoods import check_ids
+
+# Sigmoids below which one thread is faster: torch's own threads keep spinning for a while after whatever torch did
+# before, and a second thread of ours would share a core with them.
+SERIAL_WORK = 1_000_000
+
+Index = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+
+
+def fused_dect(
+    x: Tensor,
+    index: Index,
+    directions: Tensor,
+    thresholds: Tensor,
+    scale: float,
+    stats: tuple[Tensor, Tensor] | None,
+    edge_weight: float,
+) -> Tensor:
+    """Evaluate `dect` for float32 on the CPU; `index` comes from `index_arrays`, thresholds ascend and are finite."""
+    mean, width = (None, None) if stats is None else stats
+    result: Tensor = _Dect.apply(x, directions, thresholds, index, scale, mean, width, edge_weight)
+    return result
+
+
+def fused_gather(x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
+    """Evaluate `messages.gather` for float32 on the CPU, with weights of the edges and of the nodes themselves."""
+    result: Tensor = _Gather.apply(x, edge_index, edges, own)
+    return result
+
+
+def fused_attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float) -> Tensor:
+    """Evaluate `messages.attend` for float32 on the CPU."""
+    result: Tensor = _Attend.apply(x, scores, edge_index, slope)
+    return result
+
+
+class _Dect(torch.autograd.Function):
+    """Forward and backward through the kernels; heights are projected in float64, so that nothing cancels.
+
+    Products are torch's, which keeps to its number of threads: numpy's would wake threads of their own at every step.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        directions: Tensor,
+        thresholds: Tensor,
+        index: Index,
+        s: float,
+        mean: Tensor | None,
+        width: Tensor | None,
+        edge_weight: float,
+    ) -> Tensor:
+        """Return the transform (N, D, T)."""
+        features, basis = x.detach().double().contiguous(), directions.detach().double()
+        index = _copied(index)
+        grid = thresholds.detach().numpy().astype(np.float64)
+        heights = (features @ basis).numpy()
+        nodes, count = heights.shape
+        farthest = np.zeros(nodes, np.int64)
+        centre: Tensor | None = None
+        if mean is None or width is None:
+            offsets, extent = np.empty((nodes, count)), np.empty(nodes)
+            normalize(features.numpy(), index[0], index[1], heights, offsets, extent, farthest)
+        else:
+            centre = mean.double()
+            offsets, extent = (centre @ basis).numpy(), width.double().numpy()
+        inverse = inverse_scale(extent)
+        out = np.empty((nodes, count, len(grid)), np.float32)
+        threads = _threads(index, count)
+        kernels = kernels_for(grid, s)
+
+        def run(begin: int, end: int) -> None:
+            kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, out)
+
+        share(run, nodes, threads, blocks_per_thread=4)
+        ctx.save_for_backward(x, directions, thresholds)
+        ctx.kernels = kernels
+        ctx.saved = (features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre)
+        ctx.scalars = (s, edge_weight, threads)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return the gradients of features, directions and thresholds."""
+        found: tuple[Tensor | None, ...] = _gradients(ctx, gradients[0].detach())
+        if torch.is_grad_enabled():
+            found = _refuse_second_derivatives("dect", found, (gradients[0], *ctx.saved_tensors))
+        return *found, None, None, None, None, None
+
+
+def _copied(index: Index) -> Index:
+    """Return arrays of our own: a gradient belongs to what was seen, whatever the caller does with theirs meanwhile."""
+    node_ptr, nodes, edge_ptr, tails, heads = index
+    return node_ptr.copy(), nodes.copy(), edge_ptr.copy(), tails.copy(), heads.copy()
+
+
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre = ctx.saved
+    s, edge_weight, threads = ctx.scalars
+    upstream = gradient.contiguous().numpy()
+    nodes, count = heights.shape
+    needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
+
+    # Made here and not in the threads, whose memory goes back to the system each time and has to be mapped anew.
+    blocks = cut(count, threads)
+    made = [
+        (
+            np.zeros((nodes, b - a)),
+            np.zeros((nodes, b - a)),
+            np.zeros(nodes),
+            np.zeros(len(grid) * needs_thresholds),
+        )
+        for a, b in blocks
+    ]
+
+    def run(begin: int, end: int) -> None:
+        for block, own in zip(blocks[begin:end], made[begin:end], strict=True):
+            known = (heights, offsets, inverse, grid, s, edge_weight, upstream)
+            ctx.kernels.backward(*block, *index, *known, *own)
+
+    share(run, len(blocks), threads)
+    on_heights, on_offsets = made[0][:2] if len(made) == 1 else (np.hstack([own[i] for own in made]) for i in (0, 1))
+    node_ptr, members = index[0], index[1]
+    on_x = on_directions = on_thresholds = None
+    if needs_thresholds:
+        on_thresholds = torch.from_numpy(np.sum([own[3] for own in made], axis=0).astype(np.float32))
+    if centre is None:
+        spread_means(node_ptr, members, on_offsets, on_heights)
+    if needs_x:
+        total = torch.from_numpy(on_heights) @ basis.T
+        if centre is None:
+            on_scale = -(inverse**2) * np.sum([own[2] for own in made], axis=0)
+            spread_scales(features.numpy(), node_ptr, members, extent, farthest, on_scale, total.numpy())
+        on_x = total.float()
+    if needs_directions:
+        product = features.T @ torch.from_numpy(on_heights)
+        if centre is not None:
+            product += centre.T @ torch.from_numpy(on_offsets)
+        on_directions = product.float()
+    return on_x, on_directions, on_thresholds
+
+
+def _threads(index: Index, count: int) -> int:
+    work = (len(index[1]) + len(index[3])) * count
+    return 1 if work < SERIAL_WORK else torch.get_num_threads()
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
+        ctx.save_for_backward(edge_index, edges, own)
+        return _sums(x, edge_index, 0, edges, own)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        edge_index, edges, own = ctx.saved_tensors  # torch raises if one was changed in place
+        return _sums(gradients[0], edge_index, 1, edges, own), None, None, None
+
+
+def _sums(x: Tensor, edge_index: Tensor, source: int, edges: Tensor, own: Tensor) -> Tensor:
+    """`source` is the row of `edge_index` that sums come from."""
+    ends, out = edge_index.numpy(), x.detach() * own[:, None]
+    if not add_along_edges(ends[source], ends[1 - source], edges.numpy(), x.detach().contiguous().numpy(), out.numpy()):
+        check_ids("edge_index", ends, len(x))
+    return out
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scores: Tensor, edge_index: Tensor, slope: float) -> Tensor:
+        source, target = edge_index[0].numpy(), edge_index[1].numpy()
+        values = x.detach().contiguous().numpy()
+        out, weights = np.zeros_like(values), np.empty(len(source), np.float32)
+        is_low = np.empty(len(source), np.bool_)
+        if not attend_forward(
+            source, target, values, scores.detach().contiguous().numpy(), slope, weights, is_low, out
+        ):
+            check_ids("edge_index", edge_index.numpy(), len(values))
+        ctx.save_for_backward(x, scores, edge_index)
+        ctx.known = (slope, weights, is_low)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, scores, edge_index = ctx.saved_tensors  # torch raises if one was changed in place
+        check_ids("edge_index", edge_index.numpy(), len(x))
+        source, target = edge_index[0].numpy(), edge_index[1].numpy()
+        values = x.detach().contiguous().numpy()
+        slope, weights, is_low = ctx.known
+        on_values, on_scores = np.zeros_like(values), np.zeros((len(values), 2), np.float32)
+        upstream = gradients[0].detach().contiguous().numpy()
+        attend_backward(source, target, values, slope, weights, is_low, upstream, on_values, on_scores)
+        found: tuple[Tensor | None, ...] = (torch.from_numpy(on_values), torch.from_numpy(on_scores))
+        if torch.is_grad_enabled():
+            found = _refuse_second_derivatives("attend", found, (gradients[0], x, scores))
+        return *found, None, None
+
+
+def _refuse_second_derivatives(
+    name: str, gradients: tuple[Tensor | None, ...], depends_on: tuple[Tensor, ...]
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients, made by the operation `name`, such that differentiating them raises InvalidInputError.
+
+    Parameters
+    ----------
+    depends_on : the incoming gradient and the inputs, tensors that a second derivative could be asked of.
+    """
+    found: tuple[Tensor | None, ...] = _Refuse.apply(name, len(gradients), *gradients, *depends_on)
+    return found
+
+
+class _Refuse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: str, count: int, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        ctx.name = name
+        return tuple(None if tensor is None else tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        raise InvalidInputError(
+            f"{ctx.name} in float32 on the CPU has no second derivative. Use double precision, which has: "
+            "`.double()` on features and modules."
+        )

@@ -1,0 +1,13 @@
+from .adjacency import Csr as Csr
+from .adjacency import build_csr as build_csr
+from .balls import KhopArrays as KhopArrays
+from .balls import count_khop as count_khop
+from .balls import khop_arrays as khop_arrays
+from .directions import random_directions as random_directions
+from .directions import threshold_grid as threshold_grid
+from .laplacian import Lape as Lape
+from .laplacian import lape as lape
+from .normalization import mean_and_scale as mean_and_scale
+from .transforms import dect_forward as dect_forward
+from .transforms import ect_forward as ect_forward
+from .walks import rwpe as rwpe

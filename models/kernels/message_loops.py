@@ -1,0 +1,75 @@
+"""Loops over the edges of graphs: weighted sums over neighbours and attention to them, forward and backward."""
+
+from typing import Any
+
+import numpy as np
+
+from leap.models.kernels.border import lie_inside
+from leap.models.kernels.compiling import kernel
+
+
+@kernel
+def add_along_edges(source: Any, target: Any, weights: Any, x: Any, out: Any) -> bool:
+    """Add the weighted rows of the sources to those of the targets; False where an edge joins other than the rows."""
+    if not (lie_inside(source, len(x)) and lie_inside(target, len(x))):
+        return False
+    for e in range(len(source)):
+        u, v, weight = source[e], target[e], weights[e]
+        for i in range(x.shape[1]):
+            out[v, i] += weight * x[u, i]
+    return True
+
+
+@kernel(error_model="numpy")
+def attend_forward(
+    source: Any, target: Any, x: Any, scores: Any, slope: float, weights: Any, is_low: Any, out: Any
+) -> bool:
+    """Fill the weight of every edge, whether it lies on the flat side of the leaky ReLU, and the weighted sums.
+
+    Returns False where an edge joins other than the rows.
+    """
+    if not (lie_inside(source, len(x)) and lie_inside(target, len(x))):
+        return False
+    highest, total = np.full(len(x), -np.inf, np.float32), np.zeros(len(x))
+    for e in range(len(source)):
+        logit = scores[source[e], 0] + scores[target[e], 1]
+        is_low[e] = not logit > 0.0
+        weights[e] = np.float32(slope) * logit if is_low[e] else logit
+        highest[target[e]] = max(highest[target[e]], weights[e])
+    for e in range(len(source)):
+        weights[e] = np.exp(weights[e] - highest[target[e]])
+        total[target[e]] += weights[e]
+    for e in range(len(source)):
+        u, v = source[e], target[e]
+        weights[e] /= total[v]
+        for i in range(x.shape[1]):
+            out[v, i] += weights[e] * x[u, i]
+    return True
+
+
+@kernel(error_model="numpy")
+def attend_backward(
+    source: Any,
+    target: Any,
+    x: Any,
+    slope: float,
+    weights: Any,
+    is_low: Any,
+    upstream: Any,
+    on_x: Any,
+    on_scores: Any,
+) -> None:
+    """Add the gradients of x and scores."""
+    wanted, mean = np.empty(len(source)), np.zeros(len(x))
+    for e in range(len(source)):
+        u, v, along = source[e], target[e], 0.0
+        for i in range(x.shape[1]):
+            along += upstream[v, i] * x[u, i]
+            on_x[u, i] += weights[e] * upstream[v, i]
+        wanted[e] = along
+        mean[v] += weights[e] * along
+    for e in range(len(source)):
+        u, v = source[e], target[e]
+        change = weights[e] * (wanted[e] - mean[v]) * (slope if is_low[e] else 1.0)
+        on_scores[u, 0] += change
+        on_scores[v, 1] += change

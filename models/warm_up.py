@@ -1,0 +1,69 @@
+"""Compile every kernel once into numba's on-disk cache: ``python -m leap.models.warm_up``.
+
+Without it the first command after an installation would spend about half a minute compiling. Kernels are called through
+the functions that their users call, on tiny graphs with the element types that the stages use.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leap.models import dect, kernels
+from leap.models.kernels.laplacian_sparse import SPARE, STAGE
+from leap.models.messages import attend, gather, sum_weights
+from leap.store import Neighborhoods
+
+COLUMNS = 2
+FEATURES = 3
+
+
+def warm_up() -> None:
+    """Compile all kernels, or load them where that was done before (a few seconds)."""
+    # A cycle with room for one stage of the sparse eigensolver, a triangle for the dense one, and an isolated node.
+    length = SPARE + 2 * STAGE
+    edges = np.concatenate([_cycle(0, length), _cycle(length, 3)], axis=1)
+    node_ptr = np.array([0, length, length + 3, length + 4], dtype=np.int64)
+    csr = kernels.build_csr(edges, int(node_ptr[-1]))
+    x = np.arange(node_ptr[-1] * FEATURES, dtype=np.float32).reshape(-1, FEATURES)
+    hoods = _extract(csr)
+    _transform(x, hoods)
+    _train(x, hoods)
+    kernels.rwpe(csr.indptr, csr.indices, COLUMNS)
+    kernels.lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
+
+
+def _cycle(first: int, length: int) -> NDArray[np.int64]:
+    nodes = np.arange(length, dtype=np.int64)
+    return first + np.stack([nodes, (nodes + 1) % length])
+
+
+def _extract(csr: kernels.Csr) -> kernels.KhopArrays:
+    for hops in (1, 2):
+        for cap in (0, 2):
+            kernels.count_khop(csr.indptr, csr.indices, hops, cap=cap)
+            found = kernels.khop_arrays(csr.indptr, csr.indices, hops, cap=cap)
+    return found
+
+
+def _transform(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
+    mean, scale = kernels.mean_and_scale(x, hoods.node_ptr, hoods.nodes)
+    directions = kernels.random_directions(FEATURES, 2)
+    even = kernels.threshold_grid(4, 1.1)
+    for thresholds in (even, even**3):  # uneven ones have kernels of their own
+        kernels.dect_forward(x, *hoods, mean, scale, directions, thresholds, 128.0)
+        kernels.ect_forward(x, *hoods, mean, scale, directions, thresholds)
+
+
+def _train(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
+    neighborhoods = Neighborhoods(*hoods, hops=2)
+    directions = torch.from_numpy(kernels.random_directions(FEATURES, 2)).float().requires_grad_()
+    features, even = torch.from_numpy(x).requires_grad_(), torch.from_numpy(kernels.threshold_grid(4, 1.1)).float()
+    for thresholds in (even, even**3):
+        dect(features, neighborhoods, directions, thresholds.requires_grad_(), 128.0).sum().backward()
+    edges = torch.from_numpy(_cycle(0, len(x)))
+    gather(features, edges, sum_weights(edges, len(x))).sum().backward()
+    attend(features, features[:, :2], edges).sum().backward()
+
+
+if __name__ == "__main__":
+    warm_up()
