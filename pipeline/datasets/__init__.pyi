@@ -1,3 +1,5 @@
+from . import number_table as number_table
+from . import parquet_columns as parquet_columns
 from .family import DatasetCard as DatasetCard
 from .family import DatasetInfo as DatasetInfo
 from .family import Family as Family
@@ -6,7 +8,7 @@ from .family import Lookup as Lookup
 from .family import default_data_dir as default_data_dir
 from .generated import GeneratedFamily as GeneratedFamily
 from .generated import GeneratedSource as GeneratedSource
-from .own_networkx import from_networkx as from_networkx
+from .networkx_graphs import from_networkx as from_networkx
 from .own_pyg import from_pyg as from_pyg
 from .registry import FAMILIES as FAMILIES
 from .registry import FORMATS as FORMATS

@@ -7,16 +7,16 @@ distinct elements.
 
 import csv
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leap.pipeline.datasets.download import Download, keep_as
 from leap.pipeline.datasets.family import DatasetCard, FileFamily, raw_folders
-from leap.pipeline.datasets.molecules import ATOM_FEATURES, Molecules, import_rdkit, read_smiles
 from leap.pipeline.datasets.source import Executor, Progress, Source, fingerprint_files
 from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
@@ -26,6 +26,35 @@ FILE = "HIV.csv"
 COLUMNS = ("smiles", "HIV_active")
 
 _CHUNK = 1024  # molecules in one task: about a second of work
+
+ATOM_FEATURES = (
+    "atomic number",
+    "chirality",
+    "degree",
+    "formal charge",
+    "hydrogens",
+    "radical electrons",
+    "hybridization",
+    "aromatic",
+    "in a ring",
+)
+"""Columns of the atom features, in order."""
+
+# A code is the position in these lists; ranges of whole numbers are given as (lowest, highest).
+_CHIRALITIES = (
+    "CHI_UNSPECIFIED",
+    "CHI_TETRAHEDRAL_CW",
+    "CHI_TETRAHEDRAL_CCW",
+    "CHI_OTHER",
+    "CHI_TETRAHEDRAL",
+    "CHI_ALLENE",
+    "CHI_SQUAREPLANAR",
+    "CHI_TRIGONALBIPYRAMIDAL",
+    "CHI_OCTAHEDRAL",
+)
+_HYBRIDIZATIONS = ("UNSPECIFIED", "S", "SP", "SP2", "SP3", "SP3D", "SP3D2", "OTHER")
+_LOWEST = np.array([0, 0, 0, -5, 0, 0, 0, 0, 0])
+_HIGHEST = np.array([118, 8, 10, 6, 8, 4, 7, 1, 1])
 
 
 class HivSource(Source):
@@ -157,3 +186,101 @@ def _is_table(path: Path) -> bool:
         return bool(_table(path))
     except InvalidInputError:
         return False
+
+
+class Molecules(NamedTuple):
+    """A run of molecules.
+
+    Attributes
+    ----------
+    atoms : (M,) int64, atoms of each molecule; 0 where the SMILES cannot be read.
+    bonds : (2, B) int64, each bond once, atoms numbered through the run.
+    features : (sum of atoms, 9) int64, codes from 0.
+    """
+
+    atoms: NDArray[np.int64]
+    bonds: NDArray[np.int64]
+    features: NDArray[np.int64]
+
+
+def read_smiles(smiles: Sequence[str]) -> Molecules:
+    """Turn SMILES into graphs.
+
+    Raises
+    ------
+    InvalidInputError
+        RDKit is not installed, or an atom has a property outside the known range.
+    """
+    chem = import_rdkit()
+    chirality, hybridization = _codes(chem)
+    atoms: list[int] = []
+    rows: list[tuple[int, ...]] = []
+    bonds: list[tuple[int, int]] = []
+    with _silenced():
+        for text in smiles:
+            molecule = chem.MolFromSmiles(text)
+            if molecule is None:
+                atoms.append(0)
+                continue
+            first = len(rows)
+            rows.extend(
+                (
+                    atom.GetAtomicNum(),
+                    chirality.get(atom.GetChiralTag(), -1),
+                    atom.GetTotalDegree(),
+                    atom.GetFormalCharge(),
+                    atom.GetTotalNumHs(),
+                    atom.GetNumRadicalElectrons(),
+                    hybridization.get(atom.GetHybridization(), -1),
+                    atom.GetIsAromatic(),
+                    atom.IsInRing(),
+                )
+                for atom in molecule.GetAtoms()
+            )
+            bonds.extend((first + bond.GetBeginAtomIdx(), first + bond.GetEndAtomIdx()) for bond in molecule.GetBonds())
+            atoms.append(len(rows) - first)
+    counts = np.array(atoms, dtype=np.int64)
+    return Molecules(
+        counts,
+        np.ascontiguousarray(np.array(bonds, dtype=np.int64).reshape(-1, 2).T),
+        _coded(np.array(rows, dtype=np.int64).reshape(-1, len(ATOM_FEATURES)), smiles, counts),
+    )
+
+
+def _coded(rows: NDArray[np.int64], smiles: Sequence[str], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    outside = (rows < _LOWEST) | (rows > _HIGHEST)
+    if outside.any():
+        atom, column = (int(i) for i in np.argwhere(outside)[0])
+        molecule = smiles[int(np.searchsorted(np.cumsum(counts), atom, side="right"))]
+        raise InvalidInputError(
+            f"an atom of {molecule!r} has {ATOM_FEATURES[column]} {rows[atom, column]}, "
+            f"outside {_LOWEST[column]} to {_HIGHEST[column]}."
+        )
+    return np.asarray(rows - _LOWEST, dtype=np.int64)
+
+
+def import_rdkit() -> Any:
+    """RDKit's `Chem`, or an error that says how to install it."""
+    try:
+        from rdkit import Chem
+    except ImportError as error:
+        raise InvalidInputError(
+            "molecules are read with RDKit, which is not installed. Install it: pip install 'leap-graph[hiv]'"
+        ) from error
+    return Chem
+
+
+@cache
+def _codes(chem: Any) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Codes by RDKit's own constants; asking each atom for the constant's name would take as long as the rest."""
+
+    def codes(kinds: Any, names: tuple[str, ...]) -> dict[Any, int]:
+        return {kind: names.index(str(kind)) for kind in kinds.values.values() if str(kind) in names}
+
+    return codes(chem.ChiralType, _CHIRALITIES), codes(chem.HybridizationType, _HYBRIDIZATIONS)
+
+
+def _silenced() -> Any:
+    from rdkit.rdBase import BlockLogs
+
+    return BlockLogs()

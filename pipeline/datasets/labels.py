@@ -1,4 +1,7 @@
-"""What labels of own data mean: whole numbers and text are classes, real numbers are regression targets."""
+"""What labels and categories of your own graphs mean, and sentences about what was left aside.
+
+Whole numbers and text are classes, real numbers are regression targets.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +12,15 @@ from numpy.typing import NDArray
 from leap.pipeline.graphs import Task
 from leap.store.errors import InvalidInputError
 
+LARGEST_CODE = 2**24
+"""Categories from here on are refused: networks look embeddings up in a table with a place for each code."""
+CODES_END = (
+    f"Whole numbers are categories, which end at {LARGEST_CODE:,}: number them from 0, or write measurements as real "
+    "numbers (1.0)."
+)
+
 _RULE = "labels must be all whole numbers or all text, targets must be numbers."
+_SMALLEST_LABEL, _LARGEST_LABEL = -(2**63), 2**63 - 1
 
 
 def graph_targets(
@@ -36,6 +47,7 @@ def graph_targets(
     if all(isinstance(value, str) for value in plain):
         return np.array(plain), "graph-classification"
     if all(isinstance(value, bool | int) for value in plain):
+        _check_labels(plain, where, owner)
         return np.array(plain, dtype=np.int64), "graph-classification"
     kinds = [_kind(value) for value in plain]
     if None in kinds:
@@ -77,7 +89,13 @@ def node_classes(values: Sequence[Any] | NDArray[Any], where: str) -> NDArray[An
     InvalidInputError
         Anything else, such as real numbers: regression of nodes is not supported.
     """
-    array = np.asarray([_plain(value) for value in values] if not isinstance(values, np.ndarray) else values)
+    plain = values if isinstance(values, np.ndarray) else [_plain(value) for value in values]
+    if not isinstance(plain, np.ndarray):
+        _check_labels(plain, where, "node {}".format)
+    elif plain.dtype == np.uint64:  # other types cannot hold what is too large
+        is_large = plain > _LARGEST_LABEL
+        _check_labels(plain[is_large].tolist(), where, lambda _: f"node {np.argmax(is_large)}")
+    array = np.asarray(plain)
     if array.dtype == np.bool_:
         return array.astype(np.int64)
     if array.ndim == 1 and (np.issubdtype(array.dtype, np.integer) or array.dtype.kind == "U"):
@@ -96,6 +114,46 @@ def node_classes(values: Sequence[Any] | NDArray[Any], where: str) -> NDArray[An
         at = int(np.argmax(broken))
         raise InvalidInputError(f"{where} of node {at} is {array[at]}; node labels must be whole numbers or text.")
     raise InvalidInputError(f"{where} must be whole numbers or text, one a node. Got {array.dtype} {array.shape}.")
+
+
+def _check_labels(values: Sequence[Any], where: str, owner: Callable[[int], str]) -> None:
+    for at, value in enumerate(values):
+        if isinstance(value, int) and not _SMALLEST_LABEL <= value <= _LARGEST_LABEL:
+            raise InvalidInputError(f"{where} of {owner(at)} is {value}; labels must fit 64 bits with a sign.")
+
+
+def check_codes(codes: NDArray[Any], name: str) -> None:
+    """Refuse whole-number features whose values are too large for categories.
+
+    Parameters
+    ----------
+    codes : (N,) or (N, d) whole numbers.
+    name : what the column is called, for messages.
+
+    Raises
+    ------
+    InvalidInputError
+        With the first value that is too large and its node.
+    """
+    if codes.size and int(codes.max()) >= LARGEST_CODE:
+        node = int(np.argmax(codes.reshape(len(codes), -1).max(axis=1) >= LARGEST_CODE))
+        raise InvalidInputError(f"{name} has the value {int(codes[node].max())} at node {node}. {CODES_END}")
+
+
+def truth_values(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    """Turn a mask of truth values, or of zeros and ones, into truth values.
+
+    Raises
+    ------
+    InvalidInputError
+        With the first value that is neither 0 nor 1, and its node.
+    """
+    odd = (values != 0) & (values != 1)
+    if odd.any():
+        node = int(np.argmax(odd.reshape(len(odd), -1).any(axis=1)))
+        met = values[node][odd[node]] if values.ndim > 1 else values[node]
+        raise InvalidInputError(f"{name} has {np.ravel(met)[0]} at node {node}; a mask holds truth values, or 0 and 1.")
+    return values.astype(np.bool_)
 
 
 def _kind(value: Any) -> str | None:
@@ -118,3 +176,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list) and len(value) == 1:
         return _plain(value[0])
     return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def left_out_for_x(noun: str, names: Sequence[str], taken: str) -> str:
+    """Tell of node attributes or columns that are no features because there is `taken`."""
+    are = f"{noun} {names[0]!r} is" if len(names) == 1 else f"{noun}s {', '.join(names)} are"
+    return f"node {are} left out, because there is {taken!r}; --node-attribute NAME chooses others."
+
+
+def unlabelled(noun: str, names: Sequence[str]) -> str:
+    """Tell of graph attributes or columns that could be the label."""
+    if len(names) == 1:
+        return f"graphs have no label; --graph-label {names[0]} would take the graph {noun} {names[0]!r}."
+    return f"graphs have no label; --graph-label NAME would take one of the graph {noun}s {', '.join(names)}."

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv
 
 from leap.pipeline.datasets.source import cannot_read
 from leap.store.errors import InvalidInputError
@@ -51,9 +53,6 @@ def read_numbers(path: Path, kind: Kind, columns: int | None = None) -> NDArray[
 
 def _parse(content: bytes, kind: Kind, columns: int) -> NDArray[Any] | None:
     """Parse with Arrow's parallel reader; None where it or a check objects."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     names = [str(i) for i in range(columns)]
     try:
         table = csv.read_csv(

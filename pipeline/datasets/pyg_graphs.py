@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.pipeline.datasets.labels import left_out_for_x
 from leap.pipeline.datasets.pyg_edges import edge_pairs
 from leap.pipeline.datasets.pyg_labels import targets
-from leap.pipeline.datasets.remarks import left_out_for_x
 from leap.pipeline.datasets.source import SourceOptions
 from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError

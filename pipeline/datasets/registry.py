@@ -32,9 +32,9 @@ FORMATS: Registry[Finder] = Registry(
     "leap.formats",
     {
         "TU": "leap.pipeline.datasets.tu:find_tu",
-        "Parquet": "leap.pipeline.datasets.own_parquet:find_parquet",
+        "Parquet": "leap.pipeline.datasets.parquet_tables:find_parquet",
         "PyG": "leap.pipeline.datasets.own_pyg:find_pyg",
-        "NetworkX": "leap.pipeline.datasets.own_networkx:find_networkx",
+        "NetworkX": "leap.pipeline.datasets.networkx_graphs:find_networkx",
     },
 )
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leap.pipeline import datasets
 from leap.pipeline.datasets.download import Download, unzip
 from leap.pipeline.datasets.family import DatasetCard, FileFamily, raw_folders
-from leap.pipeline.datasets.number_table import Kind, read_numbers
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions, fingerprint_files, is_safe_name
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError, MissingRawFilesError
@@ -19,6 +19,7 @@ REQUIRED = ("A", "graph_indicator")
 OPTIONAL = ("graph_labels", "graph_attributes", "node_labels", "node_attributes")
 UNUSED = ("edge_labels", "edge_attributes")
 
+_MOST_LABELS = 1 << 20
 _LARGEST_ONE_HOT = 1 << 31  # entries; 8 GiB of float32
 
 _CELL_LINES = (
@@ -195,10 +196,10 @@ def read_tu(folder: Path, name: str) -> RawGraphs:
     def path(part: str) -> Path:
         return folder / f"{name}_{part}.txt"
 
-    def table(part: str, kind: Kind, rows: int, owner: str) -> NDArray[Any] | None:
+    def table(part: str, kind: Literal["int", "float"], rows: int, owner: str) -> NDArray[Any] | None:
         if not path(part).is_file():
             return None
-        values = read_numbers(path(part), kind)
+        values = datasets.number_table.read_numbers(path(part), kind)
         if len(values) != rows:
             raise InvalidInputError(
                 f"{path(part)} has {len(values):,} lines, but {path('graph_indicator')} describes {rows:,} "
@@ -209,7 +210,7 @@ def read_tu(folder: Path, name: str) -> RawGraphs:
     missing = [path(part).name for part in REQUIRED if not path(part).is_file()]
     if missing:
         raise MissingRawFilesError(f"{folder} lacks {' and '.join(missing)}, which a TU dataset needs.")
-    indicator = read_numbers(path("graph_indicator"), "int", columns=1)[:, 0]
+    indicator = datasets.number_table.read_numbers(path("graph_indicator"), "int", columns=1)[:, 0]
     if not len(indicator):
         raise InvalidInputError(f"{path('graph_indicator')} is empty: the dataset has no nodes.")
     if (indicator < 1).any():
@@ -260,7 +261,7 @@ def _plausible_graphs(labels: Path, num_nodes: int) -> int:
 
 
 def _edges(path: Path, num_nodes: int) -> NDArray[np.int64]:
-    pairs = read_numbers(path, "int", columns=2)
+    pairs = datasets.number_table.read_numbers(path, "int", columns=2)
     outside = (pairs < 1) | (pairs > num_nodes)
     if outside.any():
         line, end = (int(i) for i in np.argwhere(outside)[0])
@@ -281,11 +282,15 @@ def _features(
         blocks.append(attributes.astype(np.float32))
         names.append("attributes")
     if labels is not None:
-        widths = (labels.max(axis=0) - labels.min(axis=0) + 1).tolist()
-        if any(width < 1 or width * len(labels) > _LARGEST_ONE_HOT for width in widths):
-            raise InvalidInputError(
-                f"{label_path}: labels span {labels.min()} to {labels.max()}, too many values for one-hot features."
-            )
+        widths = [int(column.max()) - int(column.min()) + 1 for column in labels.T]
+        for column, width in enumerate(widths):
+            if width > _MOST_LABELS or width * len(labels) > _LARGEST_ONE_HOT:
+                values = labels[:, column]
+                raise InvalidInputError(
+                    f"{label_path}, column {column + 1}: labels span {values.min()} (line {np.argmin(values) + 1}) to "
+                    f"{values.max()} (line {np.argmax(values) + 1}), too many values for one-hot features. Number them "
+                    "from 0."
+                )
         blocks += [_one_hot(labels[:, i], width) for i, width in enumerate(widths)]
         names.append("labels")
     if not blocks:

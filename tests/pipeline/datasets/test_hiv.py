@@ -9,7 +9,7 @@ import pytest
 
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.datasets import hiv, resolve
-from leap.pipeline.datasets.molecules import read_smiles
+from leap.pipeline.datasets.hiv import read_smiles
 from leap.store.errors import InvalidInputError, MissingRawFilesError
 
 ODD = [

@@ -253,3 +253,44 @@ def test_dictionary_columns_are_read_as_their_values(tables):
     words = pa.array(["a", "b", "a"]).dictionary_encode()
     raw = resolve(tables(edges={"source": words, "target": ["b", "c", "b"]})).read()
     assert raw.edges.tolist() == [[0, 1, 0], [1, 2, 1]]
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1])
+def test_labels_of_more_than_63_bits_are_refused_with_their_value(tables, value):
+    large = pa.array([0, value, 1], type=pa.uint64())
+    with pytest.raises(InvalidInputError, match=f"column 'y' of .*nodes.parquet of node 1 is {value}; labels must fit"):
+        resolve(tables(edges=EDGES, nodes={"id": [10, 20, 30], "y": large})).read()
+    content = {
+        "edges": EDGES | {"graph": [0, 0, 0]},
+        "nodes": {"id": [10, 20, 30], "graph": [0, 0, 0]},
+        "graphs": {"graph": [1, 2, 0], "y": large},
+    }
+    with pytest.raises(InvalidInputError, match=f"column 'y' of .*graphs.parquet of graph 1 is {value}; labels must"):
+        resolve(tables(**content)).read()
+
+
+def test_labels_without_sign_that_fit_are_taken(tables):
+    labels = pa.array([2**63 - 1, 0, 2**63 - 1], type=pa.uint64())
+    result = canonicalize(resolve(tables(edges=EDGES, nodes={"id": [10, 20, 30], "y": labels})).read())
+    assert result.classes == [0, 2**63 - 1]
+
+
+@pytest.mark.parametrize("odd", [[1, 0, 2], [0.5, 0.0, 1.0], [1, 0, -1], ["yes", "no", "no"]])
+def test_masks_of_other_values_than_zero_and_one_are_refused(tables, odd):
+    nodes = {"id": [10, 20, 30], "y": [0, 1, 0], "train": [1, 0, 0], "val": [0, 1, 0], "test": odd}
+    met = next(value for value in odd if value not in (0, 1))
+    with pytest.raises(
+        InvalidInputError, match=rf"column 'test' of .*nodes.parquet has {met} at node \d; a mask holds"
+    ):
+        resolve(tables(edges=EDGES, nodes=nodes)).read()
+
+
+def test_masks_of_zeros_and_ones_are_truth_values(tables):
+    nodes = {"id": [10, 20, 30], "y": [0, 1, 0], "train": [1, 0, 0], "val": [0.0, 1.0, 0.0], "test": [0, 0, 1]}
+    assert resolve(tables(edges=EDGES, nodes=nodes)).read().masks["val"].tolist() == [[False], [True], [False]]
+
+
+def test_categories_that_no_table_of_embeddings_holds_are_refused(tables):
+    nodes = {"id": [10, 20, 30], "colour": [0, 10**12, 1], "shape": [1, 2, 3]}
+    with pytest.raises(InvalidInputError, match=r"column 'colour' of .* has the value 1000000000000 at node 1"):
+        resolve(tables(edges=EDGES, nodes=nodes)).read()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leap.pipeline.datasets.attributed import assemble
-from leap.pipeline.datasets.attributed_graph import AttributedGraph
+import lazy_loader as lazy
+
+from leap.pipeline.datasets.attributed import AttributedGraph, assemble
 from leap.pipeline.datasets.source import (
     Executor,
     MemorySource,
@@ -22,6 +23,8 @@ from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import networkx as nx
+else:
+    nx = lazy.load("networkx")
 
 
 def from_networkx(
@@ -131,14 +134,10 @@ def _read(path: Path) -> list[AttributedGraph]:
 
 
 def _read_graphml(path: Path) -> list[AttributedGraph]:
-    import networkx as nx
-
     return [_convert(nx.read_graphml(path), str(path))]
 
 
 def _read_gml(path: Path) -> list[AttributedGraph]:
-    import networkx as nx
-
     return [_convert(nx.read_gml(path, label="id"), str(path))]
 
 

@@ -3,19 +3,27 @@
 import contextlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.datasets.labels import graph_targets, node_classes, possible_graph_labels
-from leap.pipeline.datasets.node_ids import resolve_ids
-from leap.pipeline.datasets.parquet_columns import Columns
-from leap.pipeline.datasets.remarks import left_out_for_x, unlabelled
+from leap.pipeline import datasets
+from leap.pipeline.datasets.labels import (
+    graph_targets,
+    left_out_for_x,
+    node_classes,
+    possible_graph_labels,
+    truth_values,
+    unlabelled,
+)
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions, fingerprint_files
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import alternatives
+
+if TYPE_CHECKING:
+    from leap.pipeline.datasets.parquet_columns import Columns
 
 TABLES = ("edges", "nodes", "graphs")
 MASKS = ("train", "val", "test")
@@ -54,10 +62,12 @@ class ParquetTables(Source):
         InvalidInputError
             No Parquet, missing columns or values, ids that no node has or that two have.
         """
-        edges, nodes, graphs = (Columns.open(self._folder / f"{table}.parquet") for table in TABLES)
+        edges, nodes, graphs = (
+            datasets.parquet_columns.Columns.open(self._folder / f"{table}.parquet") for table in TABLES
+        )
         if edges is None:
             raise InvalidInputError(f"{self._folder} has no edges.parquet.")
-        ids = resolve_ids(edges, nodes, graphs)
+        ids = datasets.parquet_columns.resolve_ids(edges, nodes, graphs)
         x, names = _features(nodes, self._options)
         y, task = _labels(nodes, graphs, self._options)
         masks = _masks(nodes) if task == "node-classification" else None
@@ -90,7 +100,7 @@ def find_parquet(path: Path, name: str, options: SourceOptions) -> Source | None
     return ParquetTables(name, path, options) if (path / "edges.parquet").is_file() else None
 
 
-def _features(nodes: Columns | None, options: SourceOptions) -> tuple[NDArray[Any] | None, list[str]]:
+def _features(nodes: "Columns | None", options: SourceOptions) -> tuple[NDArray[Any] | None, list[str]]:
     if nodes is None:
         if options.node_attributes:
             raise InvalidInputError("without nodes.parquet there are no node columns to use as features.")
@@ -103,14 +113,14 @@ def _features(nodes: Columns | None, options: SourceOptions) -> tuple[NDArray[An
         names = sorted(numbered, key=lambda name: int(name.lstrip("x_")))
     else:
         names = sorted(name for name in nodes.names if name not in _reserved(options) and nodes.is_numeric(name))
-    return (nodes.matrix(names), names) if names else (None, [])
+    return (nodes.features(names), names) if names else (None, [])
 
 
 def _reserved(options: SourceOptions) -> set[str]:
     return {"id", "graph", options.node_label or "y", *MASKS}
 
 
-def _left_out(nodes: Columns, taken: list[str], options: SourceOptions) -> list[str]:
+def _left_out(nodes: "Columns", taken: list[str], options: SourceOptions) -> list[str]:
     left_out = sorted(set(nodes.names) - set(taken) - _reserved(options))
     if options.node_attributes is not None or not left_out:
         return []
@@ -122,7 +132,7 @@ def _left_out(nodes: Columns, taken: list[str], options: SourceOptions) -> list[
     return [f"node columns {listed} are left out: they do not hold numbers."]
 
 
-def _possible_labels(graphs: Columns) -> list[str]:
+def _possible_labels(graphs: "Columns") -> list[str]:
     candidates = {}
     for name in graphs.names:
         if name != "graph":
@@ -131,7 +141,9 @@ def _possible_labels(graphs: Columns) -> list[str]:
     return possible_graph_labels(candidates)
 
 
-def _labels(nodes: Columns | None, graphs: Columns | None, options: SourceOptions) -> tuple[NDArray[Any] | None, Task]:
+def _labels(
+    nodes: "Columns | None", graphs: "Columns | None", options: SourceOptions
+) -> tuple[NDArray[Any] | None, Task]:
     if graphs is not None:
         wanted = (options.graph_label,) if options.graph_label else ("y", "label")
         if name := next((name for name in wanted if name in graphs), None):
@@ -146,15 +158,18 @@ def _labels(nodes: Columns | None, graphs: Columns | None, options: SourceOption
     return None, "none"
 
 
-def _no_column(name: str, table: str, columns: Columns | None) -> str:
+def _no_column(name: str, table: str, columns: "Columns | None") -> str:
     found = " There is no such table." if columns is None else alternatives(name, columns.names)
     return f"no column {name!r} in {table}.{found}"
 
 
-def _masks(nodes: Columns | None) -> dict[str, NDArray[np.bool_]] | None:
+def _masks(nodes: "Columns | None") -> dict[str, NDArray[np.bool_]] | None:
     present = [part for part in MASKS if nodes is not None and part in nodes]
     if nodes is None or not present:
         return None
     if len(present) < len(MASKS):
         raise InvalidInputError(f"{nodes.path} has {' and '.join(present)} but needs train, val and test together.")
-    return {part: nodes.matrix([part]).astype(np.bool_) for part in MASKS}
+    return {
+        part: truth_values(nodes.values(part).reshape(nodes.rows, -1), f"column {part!r} of {nodes.path}")
+        for part in MASKS
+    }

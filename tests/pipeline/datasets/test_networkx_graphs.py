@@ -292,3 +292,24 @@ def test_malformed_files_are_named(name, tmp_path):
 def test_tuples_as_node_ids_survive_json(tmp_path):
     write(nx.grid_2d_graph(2, 3), tmp_path / "grid.json")
     assert canonicalize(resolve(f"{tmp_path}/").read()).summary["edges"] == 7
+
+
+@pytest.mark.parametrize("value", [10**12, 2**70])
+def test_categories_that_no_table_of_embeddings_holds_are_refused(value):
+    graph = nx.path_graph(3)
+    for node in graph:
+        graph.nodes[node]["colour"] = value if node == 1 else node
+    with pytest.raises(InvalidInputError, match=f"graph 0, node 1: the attribute 'colour' is {value}. Whole numbers"):
+        from_networkx(graph, "large-codes")
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**70])
+def test_labels_of_more_than_64_bits_are_refused_with_their_value(value):
+    graph = nx.path_graph(2)
+    graph.graph["y"] = value
+    with pytest.raises(InvalidInputError, match=f"the attribute 'y' of graph 0 is {value}; labels must fit 64 bits"):
+        from_networkx(graph, "large-label")
+    del graph.graph["y"]
+    graph.nodes[0]["y"], graph.nodes[1]["y"] = 0, value
+    with pytest.raises(InvalidInputError, match=f"the attribute 'y' of node 1 is {value}; labels must fit 64 bits"):
+        from_networkx(graph, "large-label")

@@ -74,6 +74,14 @@ def test_every_label_column_gets_its_own_one_hot_block(write_tu, tmp_path):
     np.testing.assert_array_equal(x, expected)
 
 
+@pytest.mark.parametrize("label", [2**20 + 7, 10**12, 2**63 - 1])
+def test_labels_that_would_make_too_many_columns_are_refused_with_column_and_value(label, write_tu, tmp_path):
+    folder = write_tu(tmp_path, node_labels=f"0, 7\n1, 9\n0, {label}\n1, 9\n1, 8\n")
+    message = rf"toy_node_labels.txt, column 2: labels span 7 \(line 1\) to {label} \(line 3\), too many"
+    with pytest.raises(InvalidInputError, match=message):
+        read_tu(folder, "toy")
+
+
 def test_graph_attributes_are_targets_without_graph_labels(write_tu, tmp_path):
     folder = write_tu(tmp_path, graph_labels=None, graph_attributes="1.5, 2\n0, 1\n-3, 4\n")
     graphs = canonicalize(read_tu(folder, "toy"))
@@ -129,7 +137,10 @@ BAD = {
     "indicator from zero": ({"graph_indicator": "0\n1\n1\n2\n2\n"}, "line 1: graphs are numbered from 1"),
     "absurd indicator": ({"graph_indicator": "1\n1\n1\n3\n9000000000\n"}, "line 5: graph 9,000,000,000"),
     "empty indicator": ({"graph_indicator": ""}, "is empty"),
-    "absurd label range": ({"node_labels": "0\n0\n0\n0\n9000000000\n"}, "span 0 to 9000000000"),
+    "absurd label range": (
+        {"node_labels": "0\n0\n0\n0\n9000000000\n"},
+        "1: labels span 0 .* to 9000000000",
+    ),
     "two labels a graph": ({"graph_labels": "0,1\n0,1\n1,1\n"}, "2 columns"),
     "underscore": ({"A": "1, 2\n2, 1_0\n"}, "'1_0' is not a whole number"),
     "not text": ({"A": "1, 2\n2, \x00\n"}, "line 2"),
