@@ -1,16 +1,15 @@
 """`leap report`: tables and pictures of all runs on one page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from leap.cli.bars import Bars
 from leap.cli.output import console, plural, print_json
 from leap.cli.settings import Settings
-
-if TYPE_CHECKING:
-    from leap.pipeline.reports.write import ReportResult
+from leap.pipeline import reports
 
 
 def report(
@@ -34,17 +33,16 @@ def report(
     [dim]leap report[/]
     [dim]leap report --runs runs --out report --graph 7[/]
     """
-    from leap.cli.bars import Bars
-    from leap.pipeline.reports.write import report as write
-
-    result = write(runs, out, store=settings.open_store(), graph=graph, reporter=Bars(quiet=bool(settings.quiet)))
+    result = reports.report(
+        runs, out, store=settings.open_store(), graph=graph, reporter=Bars(quiet=bool(settings.quiet))
+    )
     if settings.json:
         print_json(result.as_json())
     else:
         _show(result)
 
 
-def _show(result: "ReportResult") -> None:
+def _show(result: "reports.ReportResult") -> None:
     for sentence in result.summary:
         console.print(escape(sentence), soft_wrap=not console.is_terminal)
     console.print(

@@ -5,7 +5,7 @@ from .experiments.sweep import sweep as sweep
 from .export import to_pyg as to_pyg
 from .loader import StreamDataset as StreamDataset
 from .neighborhoods import khop as khop
-from .reports.write import report as report
+from .reports import report as report
 from .stages.context import Context as Context
 from .stages.encode import encode as encode
 from .stages.extract import extract as extract

@@ -28,7 +28,7 @@ class DatasetCard:
     stand_in_for : the real dataset that a generated one resembles in size and shape.
     size : graphs and nodes, to have an idea before anything is downloaded.
     is_categorical : whether features are codes of categories, not measurements.
-    published_as : whether the paper prints numbers ("table", see reports/published.csv) or shows "boxes" only.
+    published_as : whether the paper prints numbers ("table", see `leap.pipeline.published`) or shows "boxes" only.
     published_settings : options that the paper set differently for this dataset.
     """
 

@@ -1,13 +1,25 @@
-"""How things are called and coloured in a report: the same everywhere."""
+"""What a report knows of datasets and options: names, order, metrics, and the paper's settings.
 
+No other module of the reports spells the name of a dataset.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from leap.pipeline.datasets import dataset_card
 
-if TYPE_CHECKING:
-    from leap.pipeline.reports.runs import Run
+# Datasets. The paper's order of columns; others follow by name.
+DATASETS = (
+    *("COX2", "BZR", "DHFR", "Letter-high", "Letter-med", "Letter-low", "Fingerprint"),
+    *("letters-high", "letters-med", "letters-low"),
+)
+SYNTHETIC = "triads"  # has a table of its own
+TIMED = ("Letter-high", "roman-empire")  # the paper prints their training times
+CURVES = ("Letter-high", "Letter-med", "triads")  # the paper draws their training curves, with the backbone:
+CURVES_BACKBONE = "gcn"
 
+# Values of options, in the paper's order, as they are printed.
 ENCODINGS = {
     "none": "none",
     "rwpe": "RWPE",
@@ -25,20 +37,55 @@ BACKBONES = {
     "dect-4k": "DECT (4K)",
     "dect-65k": "DECT (65K)",
 }
-PROJECTIONS = {
-    "linear": "linear",
-    "attention": "attention",
-    "attention-pe": "attention-pe",
-    "deepsets": "deepsets",
-    "conv1d": "conv1d",
-}
+PROJECTIONS = ("linear", "attention", "attention-pe", "deepsets", "conv1d")
 BASELINES = ("none", "rwpe", "lape")
-# The paper's order of columns; other datasets follow by name.
-DATASETS = (
-    *("COX2", "BZR", "DHFR", "Letter-high", "Letter-med", "Letter-low", "Fingerprint"),
-    *("letters-high", "letters-med", "letters-low"),
-)
-SYNTHETIC = "triads"
+LEAPS = ("leap-f", "leap-l")
+
+# The paper's settings, in groups: those of the transform and its projection, which the ablations vary; of the training,
+# which runs on one dataset must share to be compared; of the backbone, which runs of one backbone must share; and those
+# that only some encodings have, which runs of one encoding must share.
+PAPER: dict[str, dict[str, Any]] = {
+    "transform": {
+        **{"hops": "1", "dim": 10, "directions": 16, "thresholds": 16, "scale": 128.0, "radius": 1.1},
+        **{"learn_thresholds": False, "leap_on": "features", "leap_every_layer": False},
+    },
+    "training": {
+        **{"folds": 5, "epochs_at_most": 100, "batch_size": 16, "lr": 1e-3},
+        **{"class_weight": "frequency", "select": None},
+    },
+    "backbone": {"hidden": None, "layers": None, "pooling": "sum"},
+    "own": {"edge_weight": 2.0, "lape_drop": "one", "lect_complex": "points", "cap": None, "cap_seed": 0},
+}
+OWNERS = {"edge_weight": ("leap",), "lape_drop": ("lape",), "lect_complex": ("lect",)}  # others: ("leap", "lect")
+
+
+def settings_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings of a run by group, without those that mean nothing to its encoding."""
+    found = {group: {name: row[name] for name in names} for group, names in PAPER.items()}
+    for group in ("transform", "own"):
+        found[group] = {name: value for name, value in found[group].items() if value is not None}
+    if is_global(row["backbone"]):
+        found["transform"] = {}
+    for name in list(found["own"]):
+        if not any(part in row["encoding"] for part in OWNERS.get(name, ("leap", "lect"))):
+            del found["own"][name]
+    return found
+
+
+def deviations(dataset: str, settings: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return the settings in which a run differs from the paper's, the transform's aside, as words."""
+    differing = {}
+    for group in ("training", "backbone", "own"):
+        published = PAPER[group] | dataset_card(dataset).published_settings
+        for name, value in settings[group].items():
+            if value is not None and value != published[name]:
+                differing[name.replace("epochs_at_most", "epochs").replace("_", " ")] = str(value)
+    return differing
+
+
+def is_global(backbone: str) -> bool:
+    """Whether a backbone reads whole graphs and has no encoding of nodes."""
+    return backbone.startswith("dect-")
 
 
 @dataclass(frozen=True)
@@ -54,30 +101,39 @@ class Metric:
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a share as it is printed, with a true minus sign."""
         shown = f"{value * self.factor:{'+' if sign else ''}.{self.digits}f}"
-        return minus("0." + "0" * self.digits if float(shown) == 0 and not sign else shown)
+        return minus(shown.lstrip("-") if float(shown) == 0 and not sign else shown)
+
+    @property
+    def axis(self) -> str:
+        """Name and unit, for an axis."""
+        return self.label + self.unit
 
 
 ACCURACY = Metric("accuracy", "accuracy", 100.0, 1, " %")
 AUROC = Metric("auroc", "AUROC", 1.0, 3, "")
 R2 = Metric("r2", "R²", 1.0, 3, "")
 BY_NAME = {metric.name: metric for metric in (ACCURACY, AUROC, R2)}
-BY_TASK = {"graph-regression": R2}
 
 
-def metric_of(run: "Run") -> Metric:
+def metric_of(dataset: str, task: str) -> Metric:
     """Return the measure that a dataset is judged by, as in the paper."""
-    named = dataset_card(run.dataset).metric
-    return BY_TASK.get(run.task, ACCURACY) if named is None else BY_NAME[named]
+    name = dataset_card(dataset).metric or ("r2" if task == "graph-regression" else "accuracy")
+    return BY_NAME.get(name) or Metric(name, name, 1.0, 3, "")
 
 
-def minus(text: str) -> str:
-    """Return a number's text with a true minus sign."""
-    return text.replace("-", "−")
+def is_shown_as_boxes(dataset: str) -> bool:
+    """Whether the paper shows a dataset as box plots only, and prints no numbers."""
+    return dataset_card(dataset).published_as == "boxes"
 
 
 def encoding_label(encoding: str) -> str:
     """Return the printed name of an encoding or of several joined by "+"."""
     return " + ".join(ENCODINGS.get(part, part) for part in encoding.split("+"))
+
+
+def against_label(encoding: str) -> str:
+    """Return the printed name of an encoding inside a sentence, where "none" alone would not be understood."""
+    return "no encoding" if encoding == "none" else encoding_label(encoding)
 
 
 def backbone_label(backbone: str) -> str:
@@ -96,28 +152,44 @@ def dataset_label(dataset: str, stand_in_for: str | None) -> str:
     return dataset if stand_in_for is None else f"{dataset} (stand-in for {stand_in_for})"
 
 
-def dataset_order(dataset: str) -> tuple[int, str]:
-    """Sort key: the paper's datasets in its order, then others by name."""
-    return (DATASETS.index(dataset) if dataset in DATASETS else len(DATASETS), dataset)
+KNOWN: dict[str, Sequence[str]] = {
+    "dataset": DATASETS,
+    "backbone": tuple(BACKBONES),
+    "encoding": tuple(ENCODINGS),
+    "projection": PROJECTIONS,
+}
 
 
-def encoding_order(encoding: str) -> tuple[int, str]:
-    """Sort key: no encoding, baselines, LEAP, then combinations."""
-    known = list(ENCODINGS)
-    return (known.index(encoding) if encoding in known else len(known), encoding)
+def by(*kinds: str) -> Callable[[Any], Any]:
+    """Return a sort key for names of a kind, or for tuples of names of these kinds.
+
+    Names that the paper has come in its order, then others by name; None comes first.
+
+    Examples
+    --------
+    >>> sorted(["leap-l", "mine", "none"], key=by("encoding"))
+    ['none', 'leap-l', 'mine']
+    """
+
+    def place(kind: str, name: str | None) -> tuple[int, str]:
+        known = KNOWN[kind]
+        return -1 if name is None else known.index(name) if name in known else len(known), name or ""
+
+    if len(kinds) == 1:
+        return lambda name: place(kinds[0], name)
+    return lambda names: tuple(map(place, kinds, names))
 
 
-def backbone_order(backbone: str) -> tuple[int, str]:
-    """Sort key: the paper's order."""
-    known = list(BACKBONES)
-    return (known.index(backbone) if backbone in known else len(known), backbone)
+def minus(text: str) -> str:
+    """Return a number's text with a true minus sign."""
+    return text.replace("-", "−")
 
 
-def projection_order(projection: str | None) -> int:
-    """Sort key: the paper's order; none first."""
-    return -1 if projection is None else list(PROJECTIONS).index(projection)
-
-
-def joined(words: list[str]) -> str:
+def joined(words: Sequence[str]) -> str:
     """Return "a", "a and b" or "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def counted(number: int, word: str) -> str:
+    """Return "1 run" or "2,000 runs"."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

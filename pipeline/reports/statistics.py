@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from scipy.special import stdtr
+
 Verdict = Literal["better", "worse", "no difference shown"]
 LEVEL = 0.05
 
@@ -116,8 +118,6 @@ def corrected_resampled_t_test(differences: Sequence[float], test_to_train: floa
     if spread == 0:
         statistic = math.copysign(math.inf, mean) if mean else 0.0
         return PairedTest(mean, statistic, 0.0 if mean else 1.0, pairs)
-    from scipy.special import stdtr
-
     statistic = mean / (spread * math.sqrt(1 / pairs + test_to_train))
     return PairedTest(mean, statistic, float(2 * stdtr(pairs - 1, -abs(statistic))), pairs)
 

@@ -1,27 +1,56 @@
-"""`report`: read the runs of a root and write the page, its tables and its figures."""
+"""`report`: read the runs of a folder and write the page, its tables and its figures."""
 
-import html
-import os
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from leap.pipeline.datasets.registry import known_names
+import matplotlib as mpl
+
+from leap.pipeline import reports
+from leap.pipeline.datasets import known_names
 from leap.pipeline.progress import Reporter, Silence
-from leap.pipeline.reports.formats import WRITERS
-from leap.pipeline.reports.names import dataset_order, joined
-from leap.pipeline.reports.page import page
-from leap.pipeline.reports.runs import Run, read_runs
-from leap.pipeline.reports.section import Panel, Results, Section
-from leap.pipeline.reports.sections import SECTIONS
-from leap.pipeline.reports.sections.neighborhood import neighborhood
-from leap.pipeline.reports.sections.summary import summary
-from leap.pipeline.reports.selection import last_day
+from leap.pipeline.reports import comparisons, cost, folds, scores
+from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
+from leap.pipeline.reports.names import by, counted, joined
+from leap.pipeline.reports.page import Missing, Section, page
+from leap.pipeline.reports.results import FinishedRun, Results, last_day, read_runs
+from leap.pipeline.reports.summary import summary
+from leap.pipeline.reports.tables import WRITERS
 from leap.store import Store
-from leap.store.errors import InvalidInputError
+from leap.store.disk import replacing
+from leap.store.errors import InvalidInputError, LeapError
 
-NAMED = 3  # datasets that the first line names
+MOST_NAMED = 3  # datasets that the first line names
+LONGEST_NAME = 120  # of a figure's files; file systems allow 255 bytes
+
+
+class Entry(NamedTuple):
+    """A section, and the presets that make the runs that it shows."""
+
+    make: Callable[[Results], Section | None]
+    what: str
+    presets: tuple[str, ...]
+
+
+# In the order of the page. A new section is one new function and one line here.
+SECTIONS: tuple[Entry, ...] = (
+    Entry(scores.main, "the main table", ("paper-main",)),
+    Entry(comparisons.comparisons, "paired comparisons", ("paper-main",)),
+    Entry(folds.boxes, "box plots", ("paper-main",)),
+    Entry(scores.best, "the best approach for each dataset", ("paper-main",)),
+    Entry(scores.projections, "projections", ("paper-projections",)),
+    Entry(scores.hops, "hops", ("paper-hops",)),
+    Entry(scores.dimension, "embedding dimension", ("paper-dimension",)),
+    Entry(scores.ect, "directions and scale of the transform", ("paper-ect",)),
+    Entry(scores.dect, "comparison with the global DECT", ("paper-dect",)),
+    Entry(scores.synthetic, "synthetic triads", ("paper-synthetic",)),
+    Entry(folds.molecules, "Alchemy and HIV", ("paper-alchemy", "paper-hiv")),
+    Entry(folds.curves, "training curves", ("paper-curves",)),
+    Entry(cost.cost, "time and cost", ("paper-time",)),
+)
 
 
 @dataclass(frozen=True)
@@ -46,15 +75,11 @@ class ReportResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values, the object that `--json` prints."""
-        return {
-            "stage": "report",
-            "index": str(self.index),
-            "tables": {name: [str(path) for path in paths] for name, paths in self.tables.items()},
-            "figures": {name: [str(path) for path in paths] for name, paths in self.figures.items()},
-            "summary": self.summary,
-            "numbers": self.numbers,
-            "notes": self.notes,
+        files = {
+            kind: {name: list(map(str, paths)) for name, paths in getattr(self, kind).items()}
+            for kind in ("tables", "figures")
         }
+        return {"stage": "report", **asdict(self), "index": str(self.index), **files}
 
 
 def report(
@@ -79,109 +104,124 @@ def report(
     InvalidInputError
         If there are no finished runs, or the folder cannot be written.
     """
-    root = Path(runs)
+    root, out = Path(runs), Path(out)
     found = read_runs(root) if root.is_dir() else []
     if not found:
         raise InvalidInputError(
             f"there are no finished runs in {str(root)!r}. Make some with 'leap sweep quick' or 'leap train', or name "
             "another folder with --runs."
         )
-    return write_report(found, Path(out), store=store, graph=graph, reporter=reporter or Silence())
-
-
-def write_report(
-    found: list[Run], out: Path, *, store: Store | None, graph: int | None, reporter: Reporter
-) -> ReportResult:
-    """Write the report of runs that are read already."""
     results = Results.of(found)
-    sections: list[Section] = [summary(results)]
-    missing: dict[str, list[str]] = {}
-    for entry in SECTIONS:
-        made = entry.make(results)
-        if made is None:
-            missing.setdefault(entry.preset, []).append(entry.what)
-        else:
-            sections.append(made)
-    look, why = neighborhood(results, store, graph)
-    if look is None and graph is not None:
-        raise InvalidInputError(f"cannot picture graph {graph}: {why}.")
-    sections += [look] if look is not None else []
-    on = "" if known_names() & {run.dataset for run in results.runs} else " --on DATASET"
-    notes = [f"{', '.join(what)}: leap sweep {preset}{on}" for preset, what in missing.items()]
-    notes += [f"a picture of a neighbourhood: {why}"] if look is None else []
+    sections, missing = make_sections(results, store, graph)
     try:
         tables = _write_tables(out / "tables", sections)
-        figures, pictures = _write_figures(out / "figures", sections, reporter)
-        text = page(sections, pictures, [_item(note) for note in notes], _about(results))
-        _write(out / "index.html", text.encode())
+        figures, pictures = _write_figures(out / "figures", sections, reporter or Silence())
+        _write(out / "index.html", page(sections, pictures, missing, _about(results)).encode())
     except OSError as error:
         raise InvalidInputError(
             f"cannot write the report to {str(out)!r}: {error.strerror}. Give another folder with --out."
         ) from error
     first = sections[0]
-    return ReportResult(out / "index.html", tables, figures, list(first.paragraphs), first.facts, notes)
-
-
-def _item(note: str) -> str:
-    what, _, how = note.partition(": ")
-    is_command = how.startswith("leap ")
-    commands = (
-        [f"<code>{html.escape(part)}</code>" for part in how.split(" and ")] if is_command else [html.escape(how)]
+    return ReportResult(
+        out / "index.html", tables, figures, list(first.paragraphs), first.facts, list(map(str, missing))
     )
-    return f"{html.escape(what[:1].upper() + what[1:])}: {' and '.join(commands)}"
+
+
+def make_sections(results: Results, store: Store | None, graph: int | None) -> tuple[list[Section], list[Missing]]:
+    """Return the sections that the runs allow, in order, and what is missing."""
+    sections = [summary(results)]
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for entry in SECTIONS:
+        made = entry.make(results)
+        if made is None:
+            lacking.setdefault(entry.presets, []).append(entry.what)
+        else:
+            sections.append(made)
+    on = "" if known_names() & {run.dataset for run in results.runs} else " --on DATASET"
+    missing = [
+        Missing(", ".join(what), tuple(f"leap sweep {preset}{on}" for preset in presets))
+        for presets, what in lacking.items()
+    ]
+    look, why = _look(results, store, graph)
+    if look is not None:
+        sections.append(look)
+    elif graph is not None:
+        raise InvalidInputError(f"cannot picture graph {graph}: {why}.")
+    else:
+        missing.append(Missing("a picture of a neighbourhood", reason=why))
+    return sections, missing
+
+
+def _look(results: Results, store: Store | None, graph: int | None) -> tuple[Section | None, str]:
+    """Return the picture of a neighbourhood from the first run that has one, or None and why there is none."""
+    candidates = [run for run in results.shown if _is_suitable(run)]
+    if not candidates:
+        return None, "no run of LEAP-L on plain features"
+    if store is None:
+        return None, "no store to read graphs from"
+    reason = ""
+    for run in sorted(candidates, key=lambda run: (run.transform["hops"] != "1", run.name)):
+        try:
+            return reports.neighborhood.neighborhood(run, reports.neighborhood.look_at(run, store, graph)), ""
+        except LeapError as error:
+            reason = reason or str(error)
+    return None, reason
+
+
+def _is_suitable(run: FinishedRun) -> bool:
+    is_plain = run.transform.get("leap_on") == "features" and not run.transform.get("leap_every_layer")
+    return run.encoding == "leap-l" and is_plain
 
 
 def _about(results: Results) -> str:
-    folds = sum(len(run.folds) for run in results.runs)
-    datasets = sorted({run.dataset for run in results.runs}, key=dataset_order)
-    runs = len(results.runs)
-    names = joined(datasets) if len(datasets) <= NAMED else f"{len(datasets)} datasets"
+    number = sum(len(run.folds) for run in results.runs)
+    datasets = sorted({run.dataset for run in results.runs}, key=by("dataset"))
+    names = joined(datasets) if len(datasets) <= MOST_NAMED else f"{len(datasets)} datasets"
     return (
-        f"{runs:,} run{'s' if runs > 1 else ''} with {folds:,} folds on {names}; the last one finished on "
+        f"{counted(len(results.runs), 'run')} with {counted(number, 'fold')} on {names}; the last one finished on "
         f"{last_day(results.runs)}. Written by leap {version('leap-graph')}."
     )
 
 
 def _write_tables(folder: Path, sections: list[Section]) -> dict[str, list[Path]]:
-    written: dict[str, list[Path]] = {}
-    for table in (table for section in sections for table in section.tables):
-        for suffix, writer in WRITERS.items():
-            path = folder / f"{table.name}.{suffix}"
-            _write(path, writer(table).encode())
-            written.setdefault(table.name, []).append(path)
-    return written
+    tables = [table for section in sections for table in section.tables]
+    return {
+        table.name: [_write(folder / f"{table.name}.{kind}", make(table).encode()) for kind, make in WRITERS.items()]
+        for table in tables
+    }
 
 
 def _write_figures(
     folder: Path, sections: list[Section], reporter: Reporter
 ) -> tuple[dict[str, list[Path]], dict[str, str]]:
-    import matplotlib as mpl
-
-    from leap.pipeline.reports.figures.style import SETTINGS, for_page, to_png, to_svg
-
-    panels: list[Panel] = [panel for section in sections for plot in section.plots for panel in plot.panels]
+    """Return the files of each panel, and what it is in the page."""
+    panels = [panel for section in sections for plot in section.plots for panel in plot.panels]
     written: dict[str, list[Path]] = {}
     pictures: dict[str, str] = {}
     with mpl.rc_context(rc=SETTINGS), reporter.task("drawing figures", len(panels)) as advance:
-        for panel in panels:
-            name = _file_name(panel.name)
+        for number, panel in enumerate(panels):
             figure = panel.draw()
-            svg = to_svg(figure)
-            for suffix, data in (("svg", svg.encode()), ("png", to_png(figure))):
-                path = folder / f"{name}.{suffix}"
-                _write(path, data)
-                written.setdefault(panel.name, []).append(path)
-            pictures[panel.name] = for_page(svg, name, panel.alt)
+            svg, name = to_svg(figure), file_name(panel.name)
+            written[panel.name] = [
+                _write(folder / f"{name}.svg", svg.encode()),
+                _write(folder / f"{name}.png", to_png(figure)),
+            ]
+            pictures[panel.name] = for_page(svg, f"figure-{number}", panel.alt)
             advance(1)
     return written, pictures
 
 
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_+." else "-" for letter in name)
+def file_name(name: str) -> str:
+    """Return the name of a panel's files; one that had to be changed ends in a digest, so that two never meet."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_+." else "-" for letter in name)
+    if safe == name and len(name.encode()) <= LONGEST_NAME:
+        return name
+    short = safe.encode()[: LONGEST_NAME - 9].decode(errors="ignore")
+    return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(data)
-    os.replace(partial, path)
+    with replacing(path, durable=False) as partial:
+        partial.write_bytes(data)
+    return path

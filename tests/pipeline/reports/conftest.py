@@ -16,7 +16,7 @@ from leap.models.network_config import NetworkConfig
 from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.published import lookup
-from leap.pipeline.reports.runs import Run, read_runs
+from leap.pipeline.reports.results import FinishedRun, read_runs
 from leap.pipeline.training.options import TrainOptions
 
 GUESS = {"none": 0.62, "rwpe": 0.70, "lape": 0.68, "leap-f": 0.78, "leap-l": 0.80, "lape+leap-l": 0.81, "lect": 0.7}
@@ -120,10 +120,10 @@ def every_preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[..., list[Run]]:
+def made(tmp_path: Path) -> Callable[..., list[FinishedRun]]:
     """Return a function that makes runs: (dataset, options of network and protocol, scores), and reads them all."""
 
-    def make(*entries: tuple[str, dict[str, Any], list[float]]) -> list[Run]:
+    def make(*entries: tuple[str, dict[str, Any], list[float]]) -> list[FinishedRun]:
         for dataset, values, scores in entries:
             network = {name: value for name, value in values.items() if name in NetworkConfig.model_fields}
             rest = {name: value for name, value in values.items() if name not in network}

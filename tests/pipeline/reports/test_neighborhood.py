@@ -11,9 +11,8 @@ import torch
 from leap.models.kernels.directions import random_directions
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, from_networkx, report, train
-from leap.pipeline.reports.figures.neighborhood import draw_graph
-from leap.pipeline.reports.runs import Run, read_runs
-from leap.pipeline.reports.sections.neighborhood import Look, look_at
+from leap.pipeline.reports.neighborhood import Look, draw_graph, look_at
+from leap.pipeline.reports.results import FinishedRun, read_runs
 from leap.store import Store
 from leap.store.errors import InvalidInputError
 
@@ -40,7 +39,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
 
 
 @pytest.fixture(scope="module")
-def leap_run(trained: tuple[Store, Path]) -> Run:
+def leap_run(trained: tuple[Store, Path]) -> FinishedRun:
     return next(run for run in read_runs(trained[1]) if run.encoding == "leap-l")
 
 

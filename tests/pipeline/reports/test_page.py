@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from leap.pipeline import report
-from leap.pipeline.reports.write import ReportResult
+from leap.pipeline.reports import ReportResult
 from leap.store.errors import InvalidInputError
 
 VOID = {"meta", "link"}
@@ -175,7 +175,7 @@ def test_both_choices_of_the_projection_are_shown(written):
 
 def test_the_summary_answers_in_numbers(written):
     text = " ".join(written.summary)
-    assert re.search(r"shares it, in \d+ of 16 combinations", text)
+    assert re.search(r"alone or shared, in \d+ of 16 combinations", text)
     assert "corrected for 96 comparisons" in text
     assert "40 cells" in text
     assert written.numbers["published"]["cells"] == 40
@@ -231,6 +231,6 @@ def test_one_run_alone_makes_a_report_whatever_its_dataset_is_called(made, tmp_p
     assert "my $graphs_{1} &amp; &lt;b&gt;more&lt;b&gt;" in text
     assert r"my \$graphs\_\{1\} \& $<$b$>$more" in written.tables["main"][2].read_text()
     assert all(path.is_file() for paths in written.figures.values() for path in paths)
-    assert "nothing to compare" in written.summary[0]
+    assert "nothing can be compared" in written.summary[0]
     assert {"main", "cost"} <= set(written.tables)
     assert any("leap sweep paper-hops" in note for note in written.notes)

@@ -1,0 +1,330 @@
+"""The results of a report: finished runs with their folds, and which of them stand side by side.
+
+Only this module reads the table of runs and the folders beside it.
+"""
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from leap.pipeline.experiments.results import results_table
+from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
+from leap.pipeline.reports.statistics import mean_and_spread
+from leap.pipeline.training.run_folder import CURVES, METRICS, RunFolder
+from leap.store.errors import InvalidInputError
+
+Part = Literal["test", "val"]
+Key = tuple[str, str, str]  # dataset, backbone, encoding
+Repetition = tuple[int, int, int]  # seed, split seed, fold
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+SHARED = (  # columns that are the same for all folds of a run
+    *("dataset", "stand_in_for", "backbone", "encoding", "projection", "parameters"),
+    *("preprocessing_seconds", "preprocessing_bytes", "cache_hits", "cache_misses"),
+)
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """One fold of a finished run; `test` and `val` are the dataset's metric there, None if it is not a number."""
+
+    number: int
+    test: float | None
+    val: float | None
+    epochs: int
+    seconds: float
+    seconds_an_epoch: float
+    test_to_train: float
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A finished run.
+
+    Attributes
+    ----------
+    stand_in_for : the real dataset that a generated one resembles; None for any other.
+    projection : None without LEAP.
+    seeds : seed and split seed.
+    settings : everything else that was chosen, in the groups of `names.PAPER`.
+    data : key of the dataset that was trained on; the same name may have meant other graphs before.
+    parameters, preprocessing_seconds, preprocessing_bytes, cache_hits, cache_misses : None where unknown.
+    """
+
+    path: Path
+    dataset: str
+    stand_in_for: str | None
+    task: str
+    backbone: str
+    encoding: str
+    projection: str | None
+    seeds: tuple[int, int]
+    settings: dict[str, dict[str, Any]]
+    folds: tuple[FoldResult, ...]
+    parameters: int | None
+    preprocessing_seconds: float | None
+    preprocessing_bytes: int | None
+    cache_hits: int | None
+    cache_misses: int | None
+    data: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return self.path.name
+
+    @property
+    def label(self) -> str:
+        """Its dataset, as printed."""
+        return dataset_label(self.dataset, self.stand_in_for)
+
+    @property
+    def metric(self) -> Metric:
+        """What its dataset is judged by."""
+        return metric_of(self.dataset, self.task)
+
+    @property
+    def key(self) -> Key:
+        """Dataset, backbone and encoding."""
+        return self.dataset, self.backbone, self.encoding
+
+    @property
+    def has_leap(self) -> bool:
+        """Whether LEAP is part of the encoding."""
+        return "leap" in self.encoding
+
+    @property
+    def is_global(self) -> bool:
+        """Whether it reads whole graphs and has no encoding of nodes."""
+        return is_global(self.backbone)
+
+    @property
+    def transform(self) -> dict[str, Any]:
+        """Settings of the encoding, those that it has."""
+        return self.settings["transform"]
+
+    def scores(self, part: Part = "test") -> dict[Repetition, float]:
+        """Return the metric of every fold that has one."""
+        found = {(*self.seeds, fold.number): fold.test if part == "test" else fold.val for fold in self.folds}
+        return {key: value for key, value in found.items() if value is not None}
+
+    @property
+    def finished(self) -> float:
+        """When it was finished, in seconds since 1970; 0 if its folder is gone."""
+        metrics = self.path / METRICS
+        return metrics.stat().st_mtime if metrics.exists() else 0.0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What it was trained with, from its folder."""
+        return RunFolder(self.path).config() or {}
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether there are epochs to draw."""
+        return any(fold.epochs > 1 for fold in self.folds) and (self.path / CURVES).is_file()
+
+    def curves(self) -> list[NDArray[np.float64]]:
+        """Return the validation metric by epoch, one array for each fold.
+
+        Raises
+        ------
+        InvalidInputError
+            If the file is damaged or does not have this metric.
+        """
+        try:
+            table = pq.read_table(self.path / CURVES, columns=["fold", "epoch", f"val_{self.metric.name}"])
+            folds, epochs, values = (column.to_numpy().astype(np.float64) for column in table.columns)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise InvalidInputError(f"the curves of {self.name} cannot be read") from error
+        return [values[folds == fold][np.argsort(epochs[folds == fold], kind="stable")] for fold in np.unique(folds)]
+
+
+def read_runs(root: Path) -> list[FinishedRun]:
+    """Return the finished runs of a folder, by name."""
+    by_run = grouped(results_table(root).to_pylist(), lambda row: str(row["run"]))
+    return [_run(root / name, by_run[name]) for name in sorted(by_run)]
+
+
+def _run(path: Path, rows: list[dict[str, Any]]) -> FinishedRun:
+    first = rows[0]
+    task = first["task"] or "graph-classification"
+    metric = metric_of(first["dataset"], task).name
+    keys = {entry["kind"]: entry["key"] for entry in json.loads(first["keys"] or "[]")}
+    return FinishedRun(
+        path=path,
+        task=task,
+        seeds=(int(first["seed"]), int(first["split_seed"])),
+        settings=settings_of(first),
+        folds=tuple(_fold(row, metric) for row in sorted(rows, key=lambda row: int(row["fold"]))),
+        data=keys.get("dataset"),
+        **{name: first[name] for name in SHARED},
+    )
+
+
+def _fold(row: dict[str, Any], metric: str) -> FoldResult:
+    scores = {part: row.get(f"{part}_{metric}") for part in ("test", "val")}
+    scores = {part: value for part, value in scores.items() if value is not None and math.isfinite(value)}
+    return FoldResult(
+        int(row["fold"]),
+        scores.get("test"),
+        scores.get("val"),
+        int(row["epochs"] or 0),
+        float(row["seconds"] or 0),
+        float(row["seconds_an_epoch"] or 0),
+        (row["test_size"] or 0) / row["train_size"] if row["train_size"] else 0.0,
+    )
+
+
+def last_day(runs: Iterable[FinishedRun]) -> str:
+    """Return the day, in UTC, on which the last of some runs was finished."""
+    return datetime.fromtimestamp(max(run.finished for run in runs), tz=UTC).date().isoformat()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration: runs that differ in nothing but their seeds."""
+
+    runs: tuple[FinishedRun, ...]
+
+    @property
+    def run(self) -> FinishedRun:
+        """Any of the runs; they share dataset, network and settings."""
+        return self.runs[0]
+
+    def scores(self, part: Part = "test") -> dict[Repetition, float]:
+        """Return the metric of every fold of every seed."""
+        return {key: value for run in self.runs for key, value in run.scores(part).items()}
+
+    def mean(self, part: Part = "test") -> float | None:
+        """Return the mean over folds and seeds; None if no fold has a score."""
+        values = list(self.scores(part).values())
+        return mean_and_spread(values)[0] if values else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs of a report and the choices that all of its sections share.
+
+    Attributes
+    ----------
+    outdated : runs that are left out, because the same dataset was trained on with other data later.
+    """
+
+    runs: tuple[FinishedRun, ...]
+    outdated: tuple[FinishedRun, ...] = ()
+
+    @classmethod
+    def of(cls, runs: Iterable[FinishedRun]) -> "Results":
+        """Keep, for each dataset, the runs on the data that was trained on last: a name may have meant other graphs."""
+        found, latest = list(runs), set()
+        for of_dataset in grouped(found, lambda run: run.dataset).values():
+            versions = grouped(of_dataset, lambda run: run.data)
+            newest = max(versions.values(), key=lambda group: max(run.finished for run in group))
+            latest |= {run.name for run in newest}
+        return cls(
+            tuple(run for run in found if run.name in latest), tuple(run for run in found if run.name not in latest)
+        )
+
+    @cached_property
+    def shown(self) -> list[FinishedRun]:
+        """Runs that can be compared: on each dataset, those of its most widely used protocol.
+
+        Between protocols, the one that covers more networks wins; then the paper's; then the longer training. Sizes of
+        a backbone and settings that only an encoding has, such as the weight of edges, are chosen in the same way.
+        """
+        kept = _widest(self.runs, lambda run: run.dataset, "training")
+        kept = _widest(kept, lambda run: (run.dataset, run.backbone), "backbone")
+        return _widest(kept, lambda run: (run.dataset, run.encoding), "own")
+
+    @cached_property
+    def usual_runs(self) -> list[FinishedRun]:
+        """For each dataset, backbone and encoding, the runs with the paper's transform, else with the most common."""
+        return _widest(self.shown, lambda run: run.key, "transform")
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All comparable runs, gathered over their seeds."""
+        return _cells(self.shown)
+
+    @cached_property
+    def usual(self) -> list[Cell]:
+        """The usual runs, gathered over their seeds."""
+        return _cells(self.usual_runs)
+
+    def chosen(self, part: Part) -> dict[Key, Cell]:
+        """Return the cells of the main table; among projections, the best on the "test" or the "val" part."""
+        several = grouped(
+            (cell for cell in self.usual if cell.run.dataset != SYNTHETIC and not cell.run.is_global),
+            lambda cell: cell.run.key,
+        )
+        return {key: best_by(cells, part) for key, cells in several.items()}
+
+    @cached_property
+    def tested(self) -> dict[Key, Cell]:
+        """Cells of the main table as the paper chooses them, by test score."""
+        return self.chosen("test")
+
+    @cached_property
+    def validated(self) -> dict[Key, Cell]:
+        """Cells of the main table, projections chosen by validation."""
+        return self.chosen("val")
+
+
+def datasets_of(cells: Iterable[Cell]) -> list[str]:
+    """Return the names of the datasets of cells, in the order of columns."""
+    return sorted({cell.run.dataset for cell in cells}, key=by("dataset"))
+
+
+def best_by(candidates: Sequence[Cell], part: Part) -> Cell:
+    """Return the cell with the best mean on a part; the first of equal ones."""
+    means = [(cell.mean(part), cell) for cell in candidates]
+    return max(means, key=lambda entry: -math.inf if entry[0] is None else entry[0])[1]
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by a key, in the order in which the keys occur."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def _cells(runs: Iterable[FinishedRun]) -> list[Cell]:
+    by_configuration = grouped(runs, lambda run: (run.key, run.projection, _text(run.settings)))
+    return [Cell(tuple(group)) for group in by_configuration.values()]
+
+
+def _widest(runs: Iterable[FinishedRun], place: Callable[[FinishedRun], Hashable], group: str) -> list[FinishedRun]:
+    """Return, for each place, the runs whose settings of a group most networks share there, by name.
+
+    Of the transform, the paper's settings come first even where others are more common.
+    """
+
+    def merit(runs: list[FinishedRun]) -> tuple[Any, ...]:
+        values = runs[0].settings[group]
+        covered = len({(run.backbone, run.encoding, run.projection) for run in runs})
+        is_papers = all(value == PAPER[group][name] for name, value in values.items())
+        order = (is_papers, covered) if group == "transform" else (covered, is_papers)
+        return (*order, runs[0].settings["training"]["epochs_at_most"] or 0, len(runs), _text(values))
+
+    kept: list[FinishedRun] = []
+    for here in grouped(runs, place).values():
+        alike = grouped(here, lambda run: _text(run.settings[group])).values()
+        widest: list[FinishedRun] = max(alike, key=merit)
+        kept += widest
+    return sorted(kept, key=lambda run: run.name)
+
+
+def _text(values: dict[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True)

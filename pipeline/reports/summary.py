@@ -1,0 +1,212 @@
+"""The answer at the top: does LEAP help, where, and at what cost, in sentences made of the numbers."""
+
+from typing import Any
+
+from leap.pipeline.published import lookup
+from leap.pipeline.reports.comparisons import compare, rankings
+from leap.pipeline.reports.cost import bytes_text, epoch_ratios, seconds_text
+from leap.pipeline.reports.names import (
+    ACCURACY,
+    BASELINES,
+    LEAPS,
+    against_label,
+    backbone_label,
+    by,
+    counted,
+    dataset_label,
+    encoding_label,
+    joined,
+    minus,
+)
+from leap.pipeline.reports.page import Section
+from leap.pipeline.reports.results import Cell, Results, grouped
+from leap.pipeline.reports.statistics import average_ranks, mean_and_spread
+from leap.pipeline.reports.tables import value_of
+
+WITHIN = 2.0  # standard deviations
+SAME = 1e-9  # means that differ by less share a place
+Facts = dict[str, Any]
+Scored = dict[str, tuple[float, Cell]]  # by encoding, the mean
+
+
+def summary(results: Results) -> Section:
+    """Return the first section of the page."""
+    facts: Facts = {"runs": len(results.runs), "datasets": sorted({run.dataset for run in results.runs})}
+    networks = [
+        {cell.run.encoding: (mean, cell) for cell in cells if (mean := cell.mean()) is not None}
+        for _, cells in sorted(grouped(results.validated.values(), lambda cell: cell.run.key[:2]).items())
+    ]
+    sentences = [
+        _over_nothing(networks, facts),
+        _over_baselines(networks, facts),
+        _tested(results, facts),
+        _ranked(results, facts),
+        _reproduced(results, facts),
+        _cost(results, facts),
+        _stand_ins(results),
+        _outdated(results, facts),
+        _without_score(results, facts),
+    ]
+    return Section("summary", "In short", tuple(filter(None, sentences)), facts=facts)
+
+
+def _over_nothing(networks: list[Scored], facts: Facts) -> str:
+    """Say what LEAP adds to a network without any encoding, by backbone."""
+    changes: dict[str, list[tuple[float, float]]] = {}
+    datasets, leaps = set(), set()
+    for scored in networks:
+        ours = [scored[name] for name in LEAPS if name in scored]
+        if "none" in scored and ours and scored["none"][1].run.metric == ACCURACY:
+            run = ours[0][1].run
+            best = max(mean for mean, _ in ours)
+            changes.setdefault(run.backbone, []).append((scored["none"][0], best))
+            datasets.add(run.dataset)
+            leaps |= {cell.run.encoding for _, cell in ours}
+    if not changes:
+        return ""
+    means = {
+        name: [mean_and_spread(column)[0] for column in zip(*changes[name], strict=True)]
+        for name in sorted(changes, key=by("backbone"))
+    }
+    facts["without_and_with_leap"] = means
+    words = joined(
+        [
+            f"from {ACCURACY.text(without)} to {ACCURACY.text(best)} % for {backbone_label(name)}"
+            for name, (without, best) in means.items()
+        ]
+    )
+    where = f", averaged over {len(datasets)} datasets" if len(datasets) > 1 else ""
+    which = f" ({' or '.join(map(encoding_label, LEAPS))}, whichever is better)" if len(leaps) > 1 else ""
+    return f"With LEAP{which} instead of no encoding, mean accuracy goes {words}{where}."
+
+
+def _over_baselines(networks: list[Scored], facts: Facts) -> str:
+    """Say how far the better LEAP stands above the best baseline, over datasets and backbones."""
+    gains = []
+    for scored in networks:
+        ours = [entry for name, entry in scored.items() if "leap" in name]
+        theirs = [scored[name] for name in BASELINES if name in scored]
+        if ours and theirs:
+            (top, winner), (low, rival) = (max(entries, key=lambda entry: entry[0]) for entries in (ours, theirs))
+            gains.append((top - low, winner, rival))
+    if not gains:
+        return "No network was run both with LEAP and with a baseline on the same dataset, so nothing can be compared."
+    wins = sum(gain > -SAME for gain, _, _ in gains)
+    facts["cells"], facts["cells_won"] = len(gains), wins
+    least, most = (choose(gains, key=lambda entry: entry[0]) for choose in (min, max))
+    margin = f"ranges from {_gain(*least)} to {_gain(*most)}" if len(gains) > 1 else f"is {_gain(*most)}"
+    return (
+        f"LEAP has the highest mean, alone or shared, in {wins} of {counted(len(gains), 'combination')} of dataset and "
+        f"backbone (projections chosen by validation). Its margin over the best baseline {margin}."
+    )
+
+
+def _gain(difference: float, ours: Cell, theirs: Cell) -> str:
+    run = ours.run
+    unit = "percentage points" if run.metric.factor == 100 else run.metric.label
+    where = f"on {run.label} with {backbone_label(run.backbone)}"
+    methods = f"{encoding_label(run.encoding)} against {against_label(theirs.run.encoding)}"
+    return f"{run.metric.text(difference, sign=True)} {unit} {where} ({methods})"
+
+
+def _tested(results: Results, facts: Facts) -> str:
+    made = compare(results)
+    if not made:
+        return ""
+    better, worse = (sum(one.verdict == wanted for one in made) for wanted in ("better", "worse"))
+    facts["comparisons"] = {"all": len(made), "better": better, "worse": worse}
+    rest = len(made) - better - worse
+    caution = (
+        " That does not prove the methods equal: few folds show only large differences, more seeds or splits also "
+        "smaller ones."
+        if rest
+        else ""
+    )
+    return (
+        f"Tested on the same folds and corrected for {counted(len(made), 'comparison')}, LEAP is better than a "
+        f"baseline in {better}, worse in {worse}, and {rest} show no difference.{caution}"
+    )
+
+
+def _ranked(results: Results, facts: Facts) -> str:
+    blocks = list(rankings(results.validated).values())
+    overall = average_ranks(blocks)
+    if not any("leap" in name for name in overall):
+        return ""
+    facts["average_ranks"] = overall
+    ordered = sorted(overall.items(), key=lambda entry: entry[1])
+    words = joined([f"{encoding_label(name)} {rank:.2f}" for name, rank in ordered])
+    return f"Average ranks over {counted(len(blocks), 'combination')} (1 is best): {words}."
+
+
+def _reproduced(results: Results, facts: Facts) -> str:
+    distances = []
+    for (dataset, backbone, encoding), cell in results.tested.items():
+        value = value_of(cell, lookup("main", dataset=dataset, backbone=backbone, encoding=encoding))
+        if value is not None and value.distance is not None:
+            distances.append(value.distance)
+    if not distances:
+        return ""
+    near = sum(abs(value) <= WITHIN for value in distances)
+    facts["published"] = {"cells": len(distances), "within_two_std": near}
+    mean = minus(f"{mean_and_spread(distances)[0]:+.1f}")
+    return (
+        f"Of the {counted(len(distances), 'cell')} that the paper prints too, {near} lie within two standard "
+        f"deviations of its value (mean distance {mean} σ)."
+    )
+
+
+def _cost(results: Results, facts: Facts) -> str:
+    ratios = epoch_ratios(results)
+    words = joined([f"{encoding_label(name)} {ratio:.1f}×" for name, ratio in ratios.items() if name != "none"])
+    if not words:
+        return ""
+    facts["epoch_ratios"] = ratios
+    sentence = f"Time of an epoch relative to no encoding: {words}."
+    made = [run for run in results.shown if run.has_leap and run.preprocessing_seconds is not None]
+    if made:
+        dearest = max(made, key=lambda run: run.preprocessing_seconds or 0)
+        size = f" and {bytes_text(dearest.preprocessing_bytes)} in the store" if dearest.preprocessing_bytes else ""
+        sentence += (
+            f" Preprocessing for LEAP took at most {seconds_text(dearest.preprocessing_seconds or 0)}{size} "
+            f"({dearest.label}), once for all runs."
+        )
+    return sentence
+
+
+def _stand_ins(results: Results) -> str:
+    found = {run.dataset: run.stand_in_for for run in results.runs if run.stand_in_for}
+    if not found:
+        return ""
+    names = joined([dataset_label(name, real) for name, real in sorted(found.items())])
+    return (
+        f"{names} is a generated dataset: no published numbers belong to it."
+        if len(found) == 1
+        else f"{names} are generated datasets: no published numbers belong to them."
+    )
+
+
+def _outdated(results: Results, facts: Facts) -> str:
+    """Say that runs on other graphs under the same name are not here."""
+    if not results.outdated:
+        return ""
+    facts["outdated"] = [run.name for run in results.outdated]
+    names = joined(sorted({run.dataset for run in results.outdated}))
+    return (
+        f"Left out: {counted(len(results.outdated), 'earlier run')} on other data under the name {names}. This report "
+        "is about the data that was trained on last."
+    )
+
+
+def _without_score(results: Results, facts: Facts) -> str:
+    """Say which folds have no score, so that a mean over the others is not mistaken for one over all."""
+    counts = {run.name: len(run.folds) - len(run.scores()) for run in results.runs}
+    found = {name: count for name, count in counts.items() if count}
+    if not found:
+        return ""
+    facts["folds_without_score"] = found
+    shown = joined([*list(found)[:3], *([f"{len(found) - 3} more"] if len(found) > 3 else [])])
+    return (
+        f"{counted(sum(found.values()), 'fold')} ended without a score that is a number, and the means are over the "
+        f"others. Concerned: {shown}."
+    )

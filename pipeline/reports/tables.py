@@ -1,0 +1,305 @@
+"""Tables as data, and how they are written: CSV for programs, Markdown for notes, LaTeX for papers.
+
+The page's template writes them as HTML.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from leap.pipeline.published import Published
+from leap.pipeline.reports.names import ACCURACY, Metric, minus
+from leap.pipeline.reports.results import Cell, Results, grouped
+from leap.pipeline.reports.statistics import distance, mean_and_spread
+
+Mark = Literal["", "best", "second", "worst"]
+R = TypeVar("R")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A result: its mean and spread over folds and seeds, its place among its rivals, and the published value.
+
+    Attributes
+    ----------
+    mean, spread : as shares in 0…1, or whatever the metric's factor turns into what is printed.
+    published : only for the very dataset that the paper used; in the printed unit.
+    detail : one more word, such as the projection chosen.
+    """
+
+    mean: float
+    spread: float | None
+    count: int
+    metric: Metric = ACCURACY
+    mark: Mark = ""
+    published: Published | None = None
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return "81.8 ± 1.2"."""
+        shown = self.metric.text(self.mean)
+        return shown if self.spread is None else f"{shown} ± {self.metric.text(self.spread)}"
+
+    @property
+    def published_text(self) -> str:
+        """Return the published "81.6 ± 1.9" and our distance to it, "+0.1 σ"; empty if there is none."""
+        if self.published is None:
+            return ""
+        printed = [self.published.mean, *([] if self.published.std is None else [self.published.std])]
+        digits = max(1, *(len(f"{number:g}".partition(".")[2]) for number in printed))
+        shown = " ± ".join(f"{number:.{digits}f}" for number in printed)
+        if self.distance is None:
+            return shown
+        return f"{shown} · " + minus(f"{self.distance:+.1f} σ").replace("−0.0", "+0.0")
+
+    @property
+    def distance(self) -> float | None:
+        """How far ours lies above the published mean, in the larger of the two standard deviations."""
+        if self.published is None:
+            return None
+        factor = self.metric.factor
+        spread = None if self.spread is None else self.spread * factor
+        return distance(self.mean * factor, spread, self.published.mean, self.published.std)
+
+    @property
+    def rounded(self) -> float:
+        """The mean as printed."""
+        return round(self.mean * self.metric.factor, self.metric.digits)
+
+
+Entry = str | Value | None
+Row = tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: one header, rows in groups that a line separates.
+
+    Attributes
+    ----------
+    name : of the files that it is written to.
+    heads : leading columns that name a row; the others hold values.
+    subheads : a second line under each column's name, or empty.
+    """
+
+    name: str
+    title: str
+    caption: str
+    heads: tuple[str, ...]
+    columns: tuple[str, ...]
+    groups: tuple[tuple[Row, ...], ...]
+    subheads: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows, in order."""
+        return [row for group in self.groups for row in group]
+
+    @property
+    def values(self) -> list[Value]:
+        """All results in it."""
+        return [entry for row in self.rows for entry in row if isinstance(entry, Value)]
+
+    @property
+    def has_published(self) -> bool:
+        """Whether published values stand beside ours."""
+        return any(value.published for value in self.values)
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether best, second and worst are marked."""
+        return any(value.mark for value in self.values)
+
+    @property
+    def header(self) -> list[str]:
+        """Names of all columns; a line under a name joins it in brackets."""
+        lines = self.subheads or ("",) * len(self.columns)
+        full = [f"{name} ({line})" if line else name for name, line in zip(self.columns, lines, strict=True)]
+        return [*self.heads, *full]
+
+    def is_text(self, place: int) -> bool:
+        """Whether a column holds words, which stand to the left."""
+        entries = [row[place] for row in self.rows if row[place]]
+        return bool(entries) and all(isinstance(entry, str) and not re.search(r"\d", entry[:2]) for entry in entries)
+
+
+def value_of(cell: Cell | None, published: Published | None = None, *, detail: str = "") -> Value | None:
+    """Return the value of a cell; None if it has none. A stand-in never has a published one."""
+    scores = list(cell.scores().values()) if cell else []
+    if cell is None or not scores:
+        return None
+    mean, spread = mean_and_spread(scores)
+    is_real = cell.run.stand_in_for is None
+    return Value(mean, spread, len(scores), cell.run.metric, published=published if is_real else None, detail=detail)
+
+
+def marked(values: Sequence[Value | None]) -> list[Value | None]:
+    """Mark the best, the second and the worst of values that compete; as printed, so that equal ones share a mark.
+
+    Two values have no worst, and one alone has no mark at all.
+    """
+    shown = sorted({value.rounded for value in values if value is not None}, reverse=True)
+    if len(shown) < 2:
+        return list(values)
+    marks: dict[float, Mark] = {}
+    if sum(value is not None for value in values) > 2:
+        marks[shown[-1]] = "worst"
+    if len(shown) > 2:
+        marks[shown[1]] = "second"
+    marks[shown[0]] = "best"
+    return [None if value is None else replace(value, mark=marks.get(value.rounded, "")) for value in values]
+
+
+def grid(
+    rows: Sequence[R],
+    columns: Sequence[C],
+    value: Callable[[R, C], Value | None],
+    label: Callable[[R], tuple[str, ...]],
+    group: Callable[[R], Hashable] = lambda row: None,
+    *,
+    rivals: Literal["rows", "columns", "none"] = "rows",
+) -> tuple[tuple[Row, ...], ...]:
+    """Return the groups of a table, with marks.
+
+    Parameters
+    ----------
+    label : names of a row, one for each of the table's heads.
+    group : what the rows of one group share.
+    rivals : what competes for marks: the rows of a group in each column, the columns in each row, or nothing.
+    """
+    made = []
+    for members in grouped(rows, group).values():
+        values = [[value(row, column) for column in columns] for row in members]
+        if rivals == "rows":
+            values = [list(row) for row in zip(*(marked(column) for column in zip(*values, strict=True)), strict=True)]
+        elif rivals == "columns":
+            values = [marked(row) for row in values]
+        made.append(tuple((*label(row), *of_row) for row, of_row in zip(members, values, strict=True)))
+    return tuple(made)
+
+
+def dataset_lines(results: Results, datasets: Sequence[str]) -> tuple[str, ...]:
+    """Return the line under each dataset's name: what a stand-in stands in for, and an unusual metric."""
+    lines = []
+    for dataset in datasets:
+        run = next(run for run in results.runs if run.dataset == dataset)
+        words = [f"stand-in for {run.stand_in_for}"] if run.stand_in_for else []
+        lines.append(", ".join([*words, *([run.metric.label] if run.metric != ACCURACY else [])]))
+    return tuple(lines)
+
+
+PARTS: dict[str, Callable[[Value], float | str | None]] = {
+    "": lambda value: value.mean * value.metric.factor,
+    "std": lambda value: None if value.spread is None else value.spread * value.metric.factor,
+    "n": lambda value: value.count,
+    "detail": lambda value: value.detail,
+    "published": lambda value: value.published.mean if value.published else None,
+    "published std": lambda value: value.published.std if value.published else None,
+    "distance": lambda value: value.distance,
+}
+
+
+def to_csv(table: Table) -> str:
+    """Return CSV: every value has its mean and spread in columns of their own, and the published ones if any."""
+    header, columns = [], []
+    for name, entries in zip(table.header, zip(*table.rows, strict=True), strict=True):
+        values = [entry for entry in entries if isinstance(entry, Value)]
+        if not values:
+            header.append(name)
+            columns.append([str(entry or "") for entry in entries])
+            continue
+        kept = ["", "std", "n"]
+        kept += ["detail"] if any(value.detail for value in values) else []
+        kept += ["published", "published std", "distance"] if any(value.published for value in values) else []
+        header += [f"{name} {part}".rstrip() for part in kept]
+        columns += [[_part(entry, part) for entry in entries] for part in kept]
+    target = io.StringIO()
+    csv.writer(target, lineterminator="\n").writerows([header, *zip(*columns, strict=True)])
+    return target.getvalue()
+
+
+def _part(entry: Entry, part: str) -> str:
+    found = PARTS[part](entry) if isinstance(entry, Value) else None
+    return "" if found is None else found if isinstance(found, str) else f"{found:.6g}"
+
+
+def to_markdown(table: Table) -> str:
+    """Return Markdown: best in bold, second in italics, worst with a mark."""
+    marks = " Best bold, second italic, worst marked ▾." if table.has_marks else ""
+    lines = [
+        f"**{markdown(table.title)}.** {markdown(table.caption)}{marks}",
+        "",
+        "| " + " | ".join(map(markdown, table.header)) + " |",
+        "|" + "---|" * len(table.heads) + "---:|" * len(table.columns),
+    ]
+    lines += ["| " + " | ".join(map(_markdown, row)) + " |" for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(entry: Entry) -> str:
+    if not isinstance(entry, Value):
+        return markdown(entry or "")
+    text = {"best": f"**{entry.text}**", "second": f"*{entry.text}*", "worst": f"{entry.text} ▾"}.get(
+        entry.mark, entry.text
+    )
+    published = f"(paper {entry.published_text.replace(' ·', ',')})" if entry.published else ""
+    return " ".join(filter(None, [text, markdown(entry.detail), published]))
+
+
+def to_latex(table: Table) -> str:
+    """Return a LaTeX table for booktabs; best bold, second underlined, worst in italics."""
+    lines = [
+        "% needs \\usepackage{booktabs}; best bold, second underlined, worst italic",
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{latex(table.title)}. {latex(table.caption)}}}",
+        rf"  \label{{tab:{table.name}}}",
+        rf"  \begin{{tabular}}{{{'l' * len(table.heads)}{'r' * len(table.columns)}}}",
+        r"    \toprule",
+        rf"    {' & '.join(map(latex, table.header))} \\",
+    ]
+    for group in table.groups:
+        lines += [r"    \midrule", *(rf"    {' & '.join(map(_latex, row))} \\" for row in group)]
+    return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
+
+
+def _latex(entry: Entry) -> str:
+    if not isinstance(entry, Value):
+        return latex(entry or "")
+    command = {"best": "textbf", "second": "underline", "worst": "textit"}.get(entry.mark)
+    return rf"\{command}{{{latex(entry.text)}}}" if command else latex(entry.text)
+
+
+def markdown(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
+
+
+LATEX: dict[str, str | int | None] = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"${letter}$" for letter in "<>"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "×": r"$\times$",
+    "σ": r"$\sigma$",
+    "²": "$^2$",
+    "ℓ": r"$\ell$",
+    "–": "--",
+    "…": r"\dots{}",
+}
+
+
+def latex(text: str) -> str:
+    """Return text that LaTeX shows as it is, on one line."""
+    return " ".join(text.translate(str.maketrans(LATEX)).split())
+
+
+WRITERS = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
