@@ -6,8 +6,7 @@ import traceback
 import warnings
 from typing import NoReturn
 
-from leap.cli.app import app
-from leap.cli.output import show_error, show_warning
+from leap import cli
 from leap.pipeline.failures import sentence
 from leap.pipeline.interrupts import stoppable
 from leap.store.errors import LeapError
@@ -15,24 +14,25 @@ from leap.store.errors import LeapError
 
 def main() -> None:
     """Run the command line; exit codes are 0 done, 1 the work failed, 2 wrong usage or bad input, 130 stopped."""
-    warnings.showwarning = lambda message, *_: show_warning(str(message))
     is_debugging = "--debug" in sys.argv
     try:
         with stoppable() as stop:
             try:
-                app()
-            except SystemExit:
+                # A shell may have had Ctrl-C ignored, so nothing that takes time is imported before it is heeded.
+                warnings.showwarning = lambda message, *_: cli.output.show_warning(str(message))
+                cli.app.app()
+            except KeyboardInterrupt:  # before there was a command, which would have said how to go on
+                _leave(stop.exit_code or 130)
+            except BaseException:  # how a command ends, or what an import makes of an interrupt
                 if stop.exit_code is None:
                     raise
                 _leave(stop.exit_code)
-            except KeyboardInterrupt:  # before there was a command, which would have said how to go on
-                _leave(stop.exit_code or 130)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:
         if is_debugging:
             traceback.print_exception(error)
-        show_error(sentence(error))
+        cli.output.show_error(sentence(error))
         sys.exit(error.exit_code if isinstance(error, LeapError) else 1)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from leap.pipeline.interrupts import without_interrupts
+from leap.pipeline.interrupts import heed_stop, without_interrupts
 from leap.store.errors import InvalidInputError, WorkFailedError
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
@@ -106,6 +106,7 @@ def _settle(
     work: Callable[[], Any], args: Arguments, on_done: Callable[[Any], None], on_failed: OnFailed | None
 ) -> None:
     """Hand over what some work returns, or how it failed where somebody wants to know."""
+    heed_stop()
     try:
         result = work()
     except Exception as error:

@@ -22,7 +22,7 @@ def without_interrupts() -> Iterator[None]:
 
 
 class Stop:
-    """Whether and by which signal a command was stopped."""
+    """Whether and by which signal this process was asked to stop."""
 
     number: int | None = None
 
@@ -32,16 +32,29 @@ class Stop:
         return None if self.number is None else 128 + self.number
 
 
+_stop = Stop()  # signals belong to a process, and so does this
+
+
+def heed_stop() -> None:
+    """Raise KeyboardInterrupt if a stop was asked for and work goes on all the same.
+
+    The first one may be lost: Python forgets what is raised in a destructor, and libraries have bare `except`.
+    """
+    if _stop.number is not None:
+        raise KeyboardInterrupt
+
+
 @contextlib.contextmanager
 def stoppable() -> Iterator[Stop]:
     """Let the first Ctrl-C or SIGTERM raise KeyboardInterrupt, so that work ends in order, and the second end at once.
 
     The operating system does the latter, whatever the process is busy with; workers end with their main process.
     """
-    stop, before = Stop(), {number: signal.getsignal(number) for number in STOPS}
+    _stop.number = None
+    before = {number: signal.getsignal(number) for number in STOPS}
 
     def heed(number: int, frame: FrameType | None) -> None:
-        stop.number = number
+        _stop.number = number
         for each in STOPS:
             signal.signal(each, signal.SIG_DFL)
         raise KeyboardInterrupt
@@ -49,7 +62,8 @@ def stoppable() -> Iterator[Stop]:
     for number in STOPS:
         signal.signal(number, heed)
     try:
-        yield stop
+        yield _stop
     finally:
+        _stop.number = None
         for number, handler in before.items():
             signal.signal(number, handler)

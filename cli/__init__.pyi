@@ -1,0 +1,2 @@
+from . import app as app
+from . import output as output
