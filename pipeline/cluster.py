@@ -118,7 +118,8 @@ def _settle(
 
 
 def _result(future: Any) -> Any:
-    from distributed import KilledWorker
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
 
     try:
         return future.result()
@@ -126,6 +127,11 @@ def _result(future: Any) -> Any:
         raise WorkFailedError(
             f"a task killed its worker several times ({error}); most often memory ran out. Use fewer --workers, "
             "or ingest with a smaller --partition-mb."
+        ) from error
+    except (CancelledError, CommClosedError) as error:  # nobody else cancels a task that is waited for
+        raise WorkFailedError(
+            f"the Dask scheduler at {future.client.scheduler.address} was lost. Partitions and folds that are finished "
+            "are kept: start it and its workers again, then run the same command ('leap train' with --resume)."
         ) from error
 
 
@@ -191,6 +197,7 @@ def _require_one_thread(worker: str, threads: int, scheduler: str) -> None:
 @contextlib.contextmanager
 def _client(address: str) -> Iterator[Any]:
     from distributed import Client
+    from distributed.utils import silence_logging_cmgr
 
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -199,7 +206,7 @@ def _client(address: str) -> Iterator[Any]:
             f"no Dask scheduler answers at {address!r} ({type(error).__name__}). Start one with 'dask scheduler' and "
             f"'dask worker ADDRESS {ONE_THREAD_EACH}', or leave --scheduler out."
         ) from error
-    with client:
+    with silence_logging_cmgr("CRITICAL"), client:  # what is wrong is raised, and said once
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
@@ -212,17 +219,31 @@ def _client(address: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _local(workers: int) -> Iterator[DaskRunner]:
-    import logging
-
     import dask.config
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    # One thread a process, for kernels as for BLAS: processes are what shares the machine.
     with (
         dask.config.set(_KEEP_MEMORY),
         _quiet_tracker(),
         _event_loop() as loop,
-        LocalCluster(
+        _local_cluster(loop, workers) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        try:
+            yield DaskRunner(client, workers)
+        finally:
+            cluster.sync(_kill_workers, cluster)
+
+
+def _local_cluster(loop: Any, workers: int) -> Any:
+    """Start a scheduler in this process and workers in others."""
+    import logging
+
+    from distributed import LocalCluster
+
+    try:
+        # One thread a process, for kernels as for BLAS: processes are what shares the machine.
+        return LocalCluster(
             loop=loop,
             n_workers=workers,
             threads_per_worker=1,
@@ -232,13 +253,13 @@ def _local(workers: int) -> Iterator[DaskRunner]:
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,
             env={"NUMBA_NUM_THREADS": "1"},
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        try:
-            yield DaskRunner(client, workers)
-        finally:
-            cluster.sync(_kill_workers, cluster)
+        )
+    except (RuntimeError, OSError, TimeoutError) as error:
+        raise WorkFailedError(
+            f"a local Dask cluster of {workers} processes did not start ({error.__cause__ or error}). Most often memory "
+            "or processes are short: use fewer --workers, or none with --workers 0. A script of your own must call LEAP "
+            "below 'if __name__ == \"__main__\":'."
+        ) from error
 
 
 @contextlib.contextmanager

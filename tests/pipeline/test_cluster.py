@@ -4,6 +4,8 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -11,8 +13,9 @@ import psutil
 import pytest
 
 from leap.pipeline.cluster import InlineRunner, Workforce, employ
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, WorkFailedError
 from tests.processes import wait_for
+from tests.schedulers import dask_processes
 
 
 def double(value):
@@ -107,3 +110,55 @@ def test_a_scheduler_without_workers_is_an_error_rather_than_a_wait(monkeypatch)
         pytest.raises(InvalidInputError, match="no workers"),
     ):
         results(Workforce(scheduler=cluster.scheduler_address))
+
+
+@pytest.mark.parametrize("with_listener", [False, True], ids=["stage", "sweep"])
+def test_a_scheduler_that_is_lost_is_an_error_that_says_how_to_go_on(tmp_path, capfd, with_listener):
+    failures = []
+
+    def on_done(result):
+        assert wait_for(lambda: len(list(tmp_path.glob("?"))) == 2), "one task is done and another under way"
+        (scheduler,) = (child for child in psutil.Process().children() if "scheduler" in child.cmdline())
+        scheduler.kill()
+
+    def on_failed(arguments, error):
+        failures.append(error)
+
+    with dask_processes(tmp_path / "dask", 1, "--nthreads", "1") as address:
+        capfd.readouterr()
+        with employ(Workforce(scheduler=address), 3, 0.0) as runner:
+            try:
+                arguments = [(tmp_path, number) for number in range(3)]
+                runner.run(pid_and_wait, arguments, on_done, on_failed if with_listener else None)
+            except WorkFailedError as error:
+                failures.append(error)
+    assert len(failures) == (2 if with_listener else 1)
+    for error in failures:
+        assert isinstance(error, WorkFailedError)
+        assert f"the Dask scheduler at {address} was lost" in str(error)
+        assert "run the same command" in str(error)
+    assert capfd.readouterr() == ("", ""), "Dask's own log is no help"
+
+
+STILLBORN = """
+import os, sys
+if "--multiprocessing-fork" in sys.orig_argv:
+    os._exit(3)
+"""
+
+
+def test_workers_that_do_not_start_are_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(STILLBORN)
+    done = subprocess.run(
+        [sys.executable, "-m", "leap.cli.main", "--workers", "2", "--store", "store", "extract", "triads"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: a local Dask cluster of ")
+    assert "use fewer --workers, or none with --workers 0" in done.stderr
+    assert done.stderr.count("\n") == 1
