@@ -256,9 +256,9 @@ def _local_cluster(loop: Any, workers: int) -> Any:
         )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise WorkFailedError(
-            f"a local Dask cluster of {workers} processes did not start ({error.__cause__ or error}). Most often memory "
-            "or processes are short: use fewer --workers, or none with --workers 0. A script of your own must call LEAP "
-            "below 'if __name__ == \"__main__\":'."
+            f"a local Dask cluster of {workers} processes did not start ({error.__cause__ or error}). Most often "
+            "memory or processes are short: use fewer --workers, or none with --workers 0. A script of your own must "
+            "call LEAP below 'if __name__ == \"__main__\":'."
         ) from error
 
 

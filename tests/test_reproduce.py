@@ -89,8 +89,8 @@ def test_a_machine_with_other_results_leaves_the_lock_file_as_it_is(clone, tmp_p
     assert (clone / "dvc.lock").read_text() == before
     assert changes(clone) == ""
     theirs = results(clone)
-    assert ours.keys() == theirs.keys() == {"shapes.json", "shapes.csv"}
-    assert ours["shapes.csv"] != theirs["shapes.csv"], "the other machine is no other one"
+    assert ours.keys() == theirs.keys() == {"shapes.json.json", "shapes.json.csv"}
+    assert ours["shapes.json.csv"] != theirs["shapes.json.csv"], "the other machine is no other one"
 
 
 def test_experiments_are_shown_side_by_side(clone):
@@ -100,7 +100,7 @@ def test_experiments_are_shown_side_by_side(clone):
     shown = json.loads(run(clone, "dvc", "exp", "show", "--json"))
     head = next(row for row in shown if row["rev"] != "workspace")
     found = {entry["name"]: entry["revs"][0]["data"] for entry in head["experiments"]}
-    scores = {name: data["metrics"][".leap/stages/metrics/shapes.json"]["data"] for name, data in found.items()}
+    scores = {name: data["metrics"][".leap/stages/metrics/shapes.json.json"]["data"] for name, data in found.items()}
     assert {name: data["params"]["params.yaml"]["data"]["train"]["projection"] for name, data in found.items()} == {
         "one": "linear",
         "other": "deepsets",
@@ -128,5 +128,40 @@ def test_a_tree_without_git_is_reproduced(clone):
 
 def test_scores_fit_on_a_screen(clone):
     table = run(clone, "dvc", "metrics", "show").splitlines()
-    assert [line.split()[0] for line in table] == ["Path", ".leap/stages/metrics/shapes.json"]
+    assert [line.split()[0] for line in table] == ["Path", ".leap/stages/metrics/shapes.json.json"]
     assert table[0].split()[1:] == ["gcn.leap-f", "gcn.none"]
+
+
+def manifest(tree):
+    return json.loads((tree / ".leap/stages/train/shapes.json.json").read_text())
+
+
+def test_a_data_file_of_the_users_own_that_changed_is_noticed(clone):
+    before = manifest(clone)
+    graphs = json.loads((clone / "shapes.json").read_text())
+    (clone / "shapes.json").write_text(json.dumps(graphs[:-2]))
+    make_reproduce(clone)
+    after = manifest(clone)
+    assert after["runs"].keys() == before["runs"].keys()
+    assert not set(after["runs"].values()) & set(before["runs"].values())
+
+
+def test_a_sweep_file_of_the_users_own_that_changed_is_noticed(clone):
+    before = manifest(clone)
+    grid = SWEEP["grids"][0] | {"encodings": ["none", "leap-f", "rwpe"]}
+    (clone / "tiny.yaml").write_text(yaml.safe_dump({"grids": [grid]}))
+    make_reproduce(clone)
+    after = manifest(clone)
+    assert set(before["runs"].values()) < set(after["runs"].values())
+    assert len(after["runs"]) == 3
+
+
+def test_nothing_is_made_again_where_nothing_changed(clone):
+    def written():
+        files = [*(clone / ".leap/artifacts").rglob("*"), *(clone / ".leap/experiments").rglob("metrics.json")]
+        return {path: path.stat().st_mtime_ns for path in (*files, clone / "report/index.html") if path.is_file()}
+
+    before = written()
+    make_reproduce(clone)
+    assert changes(clone) == ""
+    assert written() == before

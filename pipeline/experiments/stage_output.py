@@ -1,12 +1,13 @@
 """What a sweep leaves for DVC: keys, equal on every machine, and apart from them one score and one curve per cell.
 
-A cell is a dataset, a backbone and an encoding. The first run that the sweep has for it stands for it, with all its
+A cell is a dataset, as the sweep names it, a backbone and an encoding. The first run that the sweep has for it stands for it, with all its
 seeds; what a sweep varies beyond that is for the report.
 """
 
 import csv
 import io
 import json
+import os
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,8 @@ def write_stage_output(
     Parameters
     ----------
     out : JSON file for fingerprints and keys. It holds no results, so that DVC may compare it by digest.
-    metrics : folder for a file DATASET.json per dataset, with the mean test score of each backbone and encoding.
+    metrics : folder for a file DATASET.json per dataset, with the mean test score of each backbone and encoding. Data of
+        your own goes by its path, so that a/shapes.json and b/shapes.json do not share one.
     curves : folder for a file DATASET.csv per dataset, with the mean of each epoch.
 
     Raises
@@ -48,11 +50,17 @@ def write_stage_output(
             scores: dict[str, dict[str, float | None]] = {}
             for (_, backbone, encoding), outcomes in _of(dataset, cells):
                 scores.setdefault(backbone, {})[encoding] = _score(outcomes)
-            _write("--metrics", metrics / f"{dataset}.json", json.dumps(scores, indent=1) + "\n")
+            _write("--metrics", metrics / f"{_place(dataset)}.json", json.dumps(scores, indent=1) + "\n")
     if curves is not None:
         for dataset in datasets:
             rows = [row for cell, outcomes in _of(dataset, cells) for row in _curve(cell, outcomes)]
-            _write("--curves", curves / f"{dataset}.csv", _as_csv(rows))
+            _write("--curves", curves / f"{_place(dataset)}.csv", _as_csv(rows))
+
+
+def _place(dataset: str) -> str:
+    """Return a relative path that no other dataset has: the name, or the path from here or from the root."""
+    here = os.path.relpath(dataset)
+    return os.path.abspath(dataset).lstrip(os.sep) if here.startswith(os.pardir) else here
 
 
 def _write(option: str, path: Path, text: str) -> None:
@@ -98,7 +106,7 @@ def _cells(outcomes: list[Outcome]) -> dict[Cell, list[Outcome]]:
     for outcome in outcomes:
         options = outcome.spec.values()
         options.pop("seed", None)
-        cell = (str(_metrics(outcome)["dataset"]), str(options["backbone"]), str(options.get("encoding", "none")))
+        cell = (outcome.spec.dataset, str(options["backbone"]), str(options.get("encoding", "none")))
         if first.setdefault(cell, options) == options:
             cells.setdefault(cell, []).append(outcome)
     return cells

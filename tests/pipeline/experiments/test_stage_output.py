@@ -12,10 +12,11 @@ from leap.store.errors import InvalidInputError
 
 
 @pytest.fixture
-def result(context, write_sweep, write_shapes, tmp_path):
-    shapes = write_shapes(tmp_path / "shapes.json")
+def result(context, write_sweep, write_shapes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_shapes(tmp_path / "shapes.json")
     file = write_sweep(
-        datasets=str(shapes), encodings=["none", "leap-f"], projections=["linear", "deepsets"], seeds=[1, 2]
+        datasets="shapes.json", encodings=["none", "leap-f"], projections=["linear", "deepsets"], seeds=[1, 2]
     )
     return sweep(file, context, runs=tmp_path / "runs")
 
@@ -37,7 +38,7 @@ def test_the_manifest_holds_keys_and_no_results(result, tmp_path):
         for outcome in result.outcomes
     ]
     theirs = written(replace(result, outcomes=others), tmp_path / "theirs")
-    assert ours["metrics/shapes.json"] != theirs["metrics/shapes.json"]
+    assert ours["metrics/shapes.json.json"] != theirs["metrics/shapes.json.json"]
     assert ours["train.json"] == theirs["train.json"]
     manifest = json.loads(ours["train.json"])
     assert list(manifest["runs"])[:2] == ["none seed=1", "none seed=2"]
@@ -48,7 +49,7 @@ def test_the_manifest_holds_keys_and_no_results(result, tmp_path):
 
 
 def test_metrics_have_one_number_per_backbone_and_encoding(result, tmp_path):
-    scores = json.loads(written(result, tmp_path / "out")["metrics/shapes.json"])
+    scores = json.loads(written(result, tmp_path / "out")["metrics/shapes.json.json"])
     first = {
         encoding: [mean(outcome) for outcome in result.outcomes if outcome.spec.label.endswith(words)]
         for encoding, words in (("none", "gcn"), ("leap-f", "leap-f linear"))
@@ -58,13 +59,27 @@ def test_metrics_have_one_number_per_backbone_and_encoding(result, tmp_path):
 
 
 def test_curves_have_a_row_per_encoding_and_epoch(result, tmp_path):
-    text = written(result, tmp_path / "out")["curves/shapes.csv"]
+    text = written(result, tmp_path / "out")["curves/shapes.json.csv"]
     rows = list(csv.DictReader(text.splitlines()))
     assert [(row["dataset"], row["backbone"], row["encoding"], row["epoch"]) for row in rows] == [
-        ("shapes", "gcn", encoding, str(epoch)) for encoding in ("none", "leap-f") for epoch in (0, 1)
+        ("shapes.json", "gcn", encoding, str(epoch)) for encoding in ("none", "leap-f") for epoch in (0, 1)
     ]
     assert all(float(row["val_loss"]) > 0 for row in rows)
     assert "seconds" not in rows[0]
+
+
+def test_datasets_of_one_name_are_kept_apart(context, write_sweep, write_shapes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_shapes(tmp_path / "a" / "shapes.json")
+    write_shapes(tmp_path / "b" / "shapes.json", 50)
+    paths = ["a/shapes.json", str(tmp_path / "b" / "shapes.json")]
+    result = sweep(write_sweep(datasets=paths, encodings="none"), context, runs=tmp_path / "runs")
+    files = written(result, tmp_path / "out")
+    for outcome, place in zip(result.outcomes, ("a", "b"), strict=True):
+        scores = json.loads(files[f"metrics/{place}/shapes.json.json"])
+        assert scores == {"gcn": {"none": pytest.approx(mean(outcome), abs=1e-6)}}
+        (dataset,) = {row["dataset"] for row in csv.DictReader(files[f"curves/{place}/shapes.json.csv"].splitlines())}
+        assert dataset == outcome.spec.dataset
 
 
 @pytest.mark.parametrize("option", ["out", "metrics", "curves"])
