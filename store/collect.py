@@ -1,11 +1,12 @@
 """Which artifacts may go: garbage collection and removal, planned first and carried out second."""
 
+import math
 import time
 from dataclasses import dataclass
 
 from leap.store.artifact import BUILDS, Artifact, builds_of, erase, folder_of
 from leap.store.build import read_by_builders
-from leap.store.errors import ArtifactInUseError, DamagedArtifactError
+from leap.store.errors import ArtifactInUseError, DamagedArtifactError, InvalidInputError
 from leap.store.index import drop, tidy
 from leap.store.lock import exclusive
 from leap.store.manifest import MANIFEST
@@ -35,7 +36,11 @@ def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = N
     ------
     DamagedReferenceError
         If a tag or the record of a run cannot be read.
+    InvalidInputError
+        If `keep_days` is no number of days.
     """
+    if not (math.isfinite(keep_days) and keep_days >= 0):
+        raise InvalidInputError(f"keep_days is {keep_days}: give a number of days, 0 or more.")
     artifacts = {artifact.key: artifact for artifact in store.list()}
     return _judge(store, artifacts, keep_days, time.time() if now is None else now)
 

@@ -17,6 +17,7 @@ from leap.pipeline.experiments.sweep_file import SweepFile, load
 from leap.pipeline.failures import keep_traceback, keeping_traceback, sentence, traceback_text
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
+from leap.pipeline.stages.options import checked_gib
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.run import Run, plan_run
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_folder
@@ -145,6 +146,8 @@ def sweep(
     >>> [outcome.state for outcome in result.outcomes]
     ['trained', 'trained']
     """
+    checked_gib("budget_gb", budget_gb)
+    checked_gib("memory_gb", memory_gb)
     file = source if isinstance(source, SweepFile) else load(source)
     specs = expand(file, selection)
     work = _Sweep(context or Context(), Path(runs), file, budget_gb, memory_gb, checkpoint_steps)

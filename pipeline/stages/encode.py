@@ -10,7 +10,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB, within_budget
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
-from leap.pipeline.stages.options import validated
+from leap.pipeline.stages.options import checked_gib, validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import suggestion
@@ -45,6 +45,7 @@ def encode(
     5
     """
     context = context or Context()
+    checked_gib("budget_gb", budget_gb)
     recipes = encoding_recipes([encodings] if isinstance(encodings, str) else encodings, params or {})
 
     def attempt() -> list[ArtifactReport]:

@@ -7,7 +7,7 @@ from leap.pipeline.derived import NeighborhoodsRecipe, Plan, Recipe
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
-from leap.pipeline.stages.options import validated
+from leap.pipeline.stages.options import checked_gib, validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
@@ -54,6 +54,7 @@ def extract(
     counts = [hops] if isinstance(hops, int) else list(dict.fromkeys(hops))
     if not counts:
         raise InvalidInputError("no hop count was given. Use --hops 1, and again for more.")
+    checked_gib("budget_gb", budget_gb)
     recipes = [validated(NeighborhoodsRecipe, hops=count, cap=cap, cap_seed=cap_seed) for count in counts]
 
     def attempt() -> list[ArtifactReport]:

@@ -10,6 +10,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB, within_budget
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
+from leap.pipeline.stages.options import checked_gib
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.requirements import needs_statistics, required_recipes
@@ -55,6 +56,7 @@ def prepare(
     needs_labels: bool = True,
 ) -> Prepared:
     """Return the artifacts that a network reads, making those that are missing."""
+    checked_gib("budget_gb", budget_gb)
     kept: list[Found] = []
     recipes: list[Recipe] = []
 

@@ -13,6 +13,7 @@ from leap.pipeline.failures import keeping_traceback
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.options import checked_gib
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, TrainOptions
 from leap.pipeline.training.prepared import Prepared, prepare
@@ -105,6 +106,7 @@ def train(
     4079
     """
     context, options = context or Context(), options or TrainOptions()
+    checked_gib("memory_gb", memory_gb)
     start = time.perf_counter()
     with keeping_traceback(Path(runs) if run is None else Path(run).parent):
         prepared = prepare(dataset, options, context, ingest_options, budget_gb)

@@ -279,6 +279,20 @@ def test_any_write_that_finds_no_space_is_the_same_error(leap, filled, snapshot,
         (["ingest", "letters-low", "--features", "colour"], "features is 'colour'"),
         (["ingest", "letters-low", "--partition-mb", "0"], "partition_mb is 0"),
         (["ingest", "letters-low", "--partition-mb", "inf"], "partition_mb is inf"),
+        *(
+            ([*command, option, value], f"{option[2:].replace('-', '_')} is {float(value)}: give a number of ")
+            for value in ("nan", "inf", "-1", "0")
+            for option, *command in (
+                ["--budget-gb", "extract", "letters-low"],
+                ["--budget-gb", "encode", "letters-low"],
+                ["--budget-gb", "train", "letters-low"],
+                ["--memory-gb", "train", "letters-low"],
+                ["--budget-gb", "sweep", "quick"],
+                ["--memory-gb", "sweep", "quick"],
+                ["--keep-days", "store", "gc"],
+            )
+            if (option, value) != ("--keep-days", "0")
+        ),
         (["store", "show", "0123456789"], "no artifact or tag '0123456789'"),
         (["store", "show", "x"], "no artifact or tag 'x'"),
         (["store", "tag", "0123456789", "best"], "no artifact or tag"),
