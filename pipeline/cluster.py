@@ -119,7 +119,7 @@ def _settle(
 
 def _result(future: Any) -> Any:
     from distributed import CancelledError, KilledWorker
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     try:
         return future.result()

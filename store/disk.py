@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from leap.store.errors import LeapError, NoSpaceError
+from leap.store.errors import InvalidInputError, LeapError, NoSpaceError
 
 STAGING_SUFFIX = ".partial"
 
@@ -20,7 +20,13 @@ def replacing(path: Path, *, durable: bool = True, shared: bool = False) -> Iter
     ----------
     durable : even after a power cut, the old content or the new one is found.
     shared : others may write the same file at the same time, so the path given is nobody else's.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is a folder where the file belongs.
     """
+    refuse_folder(path)
     staged = path.with_name(f"{path.name}.{uuid.uuid4().hex}{STAGING_SUFFIX}" if shared else path.name + STAGING_SUFFIX)
     try:
         yield staged
@@ -40,6 +46,12 @@ def write(path: Path, text: str) -> None:
     """Write a text file in one piece, for good."""
     with replacing(path) as staged:
         staged.write_text(text)
+
+
+def refuse_folder(path: Path) -> None:
+    """Raise InvalidInputError if there is a folder where a file belongs; for whoever wants to know before the work."""
+    if path.is_dir():
+        raise InvalidInputError(f"{path} is a folder, and a file belongs there. Move it away, or choose another place.")
 
 
 def _sync(path: Path) -> None:

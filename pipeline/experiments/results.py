@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leap.pipeline.datasets import dataset_card
 from leap.pipeline.training.relevance import Kind, matters
 from leap.pipeline.training.run_folder import METRICS, RunFolder, is_result
-from leap.store.disk import is_read_only, needing_space, replacing
+from leap.store.disk import is_read_only, needing_space, refuse_folder, replacing
 from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def _update(root: Path, names: "list[str] | None") -> "pa.Table":
 
     if not root.is_dir():
         return _schema().empty_table()
+    refuse_folder(root / RESULTS)
     way_out = f"{RESULTS} stays as it was, and no run is lost: free some space and run the same command again."
     try:
         with needing_space(root, way_out), FileLock(root / f".{RESULTS}.lock"):

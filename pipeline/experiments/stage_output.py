@@ -1,7 +1,7 @@
 """What a sweep leaves for DVC: keys, equal on every machine, and apart from them one score and one curve per cell.
 
-A cell is a dataset, as the sweep names it, a backbone and an encoding. The first run that the sweep has for it stands for it, with all its
-seeds; what a sweep varies beyond that is for the report.
+A cell is a dataset, as the sweep names it, a backbone and an encoding. The first run that the sweep has for it stands
+for it, with all its seeds; what a sweep varies beyond that is for the report.
 """
 
 import csv
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from leap.pipeline.experiments.sweep import Outcome, SweepResult
-from leap.pipeline.training.run_folder import CURVES
+from leap.pipeline.training.run_folder import read_curves
 from leap.store.disk import write
 from leap.store.errors import InvalidInputError
 
@@ -32,8 +32,8 @@ def write_stage_output(
     Parameters
     ----------
     out : JSON file for fingerprints and keys. It holds no results, so that DVC may compare it by digest.
-    metrics : folder for a file DATASET.json per dataset, with the mean test score of each backbone and encoding. Data of
-        your own goes by its path, so that a/shapes.json and b/shapes.json do not share one.
+    metrics : folder for a file DATASET.json per dataset, with the mean test score of each backbone and encoding; your
+        own graphs go by their path, so that a/shapes.json and b/shapes.json do not share one.
     curves : folder for a file DATASET.csv per dataset, with the mean of each epoch.
 
     Raises
@@ -124,12 +124,10 @@ def _score(outcomes: list[Outcome]) -> float | None:
 
 def _curve(cell: Cell, outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
     """Mean over the folds that reached an epoch."""
-    import pyarrow.parquet as pq
-
     by_epoch: dict[int, list[dict[str, Any]]] = {}
     for outcome in outcomes:
         assert outcome.path is not None
-        for row in pq.read_table(outcome.path / CURVES).to_pylist():
+        for row in read_curves(outcome.path).to_pylist():
             by_epoch.setdefault(row["epoch"], []).append(row)
     for epoch, rows in sorted(by_epoch.items()):
         means: dict[str, Any] = dict(zip(CURVE_COLUMNS, (*cell, epoch), strict=False))

@@ -22,6 +22,7 @@ from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.run import Run, plan_run
 from leap.pipeline.training.stage import DEFAULT_RUNS, run_folder
 from leap.store import LeapError
+from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDatasetError
 
 if TYPE_CHECKING:
@@ -189,6 +190,7 @@ class _Sweep:
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
+        refuse_folder(self.root / RESULTS)
         self.history = History.read(self.root)
 
     def open(self, specs: Sequence[RunSpec]) -> None:

@@ -19,7 +19,8 @@ from leap.pipeline.reports.figures import COLOR_MAP, COLORS, GRID, INK, MUTED, P
 from leap.pipeline.reports.names import backbone_label, counted, minus
 from leap.pipeline.reports.page import Panel, Plot, Section
 from leap.pipeline.reports.results import FinishedRun
-from leap.pipeline.training.checkpoint import BEST, load
+from leap.pipeline.training.checkpoint import load
+from leap.pipeline.training.run_folder import BEST
 from leap.store import Artifact, Store
 from leap.store.errors import InvalidInputError
 

@@ -11,8 +11,6 @@ import torch
 from leap.store.disk import replacing
 from leap.store.errors import DamagedCheckpointWarning
 
-BEST, LAST = "best.pt", "last.pt"
-
 
 def save(path: Path, content: dict[str, Any]) -> None:
     """Write a checkpoint; a reader sees the old one or the new one, never a part."""

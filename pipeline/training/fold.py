@@ -18,7 +18,7 @@ from leap.pipeline.training.folder_lock import NO_SPACE, FolderLock
 from leap.pipeline.training.loop import Epoch, Training
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, RunFolder, done_fold
+from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, RunFolder, done_fold, not_removed
 from leap.pipeline.training.splits import Split, graph_labels
 from leap.store import Artifact, Store
 from leap.store.disk import needing_space, replacing, write
@@ -75,16 +75,20 @@ def run_fold(job: FoldJob) -> dict[str, Any]:
     InvalidInputError
         On a Dask worker with several threads.
     WorkFailedError
-        If the folder was given to another run.
+        If the folder was given to another run, or removed.
     """
     refuse_threaded_worker()
     folder, number = Path(job.folder), job.split.number
-    with needing_space(folder.parent, NO_SPACE), FolderLock(folder):
+    with needing_space(folder.parent, NO_SPACE), not_removed(folder), FolderLock(folder):
         done = done_fold(folder, number, job.fingerprint)
         if done is not None:
             return done
         config = RunFolder(folder.parent).config()
-        if config is None or config["fingerprint"] != job.fingerprint:
+        if config is None:
+            raise WorkFailedError(
+                f"{folder.parent} was removed while its run was being trained. Run the same command again."
+            )
+        if config["fingerprint"] != job.fingerprint:
             raise WorkFailedError(f"{folder.parent} is another run's by now; fold {number} is not trained there.")
         with borrowed_generator(job.options.seed):
             threads = torch.get_num_threads()

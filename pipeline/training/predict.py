@@ -12,12 +12,14 @@ from leap.pipeline.datasets import Source
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.metrics import Metrics
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.prepared import Prepared, prepare
 from leap.pipeline.training.run import GIB
-from leap.pipeline.training.run_folder import RunFolder
+from leap.pipeline.training.run_folder import BEST, RunFolder, is_result
+from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError
 
 BATCH_SIZE = 16
@@ -107,14 +109,16 @@ def predict(
         raise InvalidInputError(
             f"{folder.path} holds no finished run. Train one with 'leap train', or finish it with --resume."
         )
-    options, facts = TrainOptions(**config["options"]), DatasetFacts(**config["facts"])
+    options, facts = _described(folder, config, finished)
+    if out is not None:
+        refuse_folder(Path(out))
     known = [entry["fold"] for entry in finished["folds"]]
     if fold is not None and fold not in known:
         raise InvalidInputError(f"the run has no fold {fold}. Choose from {', '.join(map(str, known))}.")
     prepared = prepare(dataset, options, context, ingest_options, budget_gb, needs_labels=False)
     _check_features(prepared, facts, folder)
     chosen = known if fold is None else [fold]
-    items, y, predictions, judge = _evaluate(folder, config, facts, prepared, chosen, context)
+    items, y, predictions, judge = _evaluate(folder, config, options, facts, prepared, chosen, context)
     labels, unjudged = _known_labels(y, prepared, facts, config.get("classes"))
     name = prepared.dataset.manifest.dataset
     target = Path(out) if out is not None else folder.path / f"predictions-{name}.parquet"
@@ -132,6 +136,26 @@ def predict(
     )
 
 
+def _described(
+    folder: RunFolder, config: dict[str, Any], finished: dict[str, Any]
+) -> tuple[TrainOptions, DatasetFacts]:
+    """Return options and facts of a run, which must be those that its networks were made with."""
+    try:
+        if not is_result(finished) or not isinstance(config["artifacts"], list):
+            raise InvalidInputError("something is missing.")
+        options = validated(TrainOptions, **config["options"])
+        facts = validated(DatasetFacts, **config["facts"])
+        if options != validated(TrainOptions, **finished["options"]):
+            raise InvalidInputError("config.yaml has other options than metrics.json.")
+    except (InvalidInputError, KeyError, TypeError) as error:
+        reason = str(error) if isinstance(error, InvalidInputError) else "something is missing."
+        raise InvalidInputError(
+            f"{folder.path} is not as its training left it, or is of another version of LEAP: {reason} Put a copy of "
+            "config.yaml and metrics.json in their place, or train the run again with 'leap train --force'."
+        ) from error
+    return options, facts
+
+
 def _check_features(prepared: Prepared, facts: DatasetFacts, folder: RunFolder) -> None:
     summary = prepared.dataset.manifest.summary
     met = (summary["features"], bool(summary["categorical"]))
@@ -146,6 +170,7 @@ def _check_features(prepared: Prepared, facts: DatasetFacts, folder: RunFolder) 
 def _evaluate(
     folder: RunFolder,
     config: dict[str, Any],
+    options: TrainOptions,
     facts: DatasetFacts,
     prepared: Prepared,
     folds: list[int],
@@ -154,7 +179,7 @@ def _evaluate(
     """Return items, their labels, the mean of the folds' predictions, and what judges them."""
     from leap.models.generator import borrowed_generator
     from leap.models.network import Network
-    from leap.pipeline.training.checkpoint import BEST, load
+    from leap.pipeline.training.checkpoint import load
     from leap.pipeline.training.data import Part, evaluation_batch_size
     from leap.pipeline.training.evaluate import evaluate
     from leap.pipeline.training.objective import CrossEntropy, StandardizedError
@@ -173,7 +198,7 @@ def _evaluate(
     )
     total = None
     with borrowed_generator():
-        network = Network(TrainOptions(**config["options"]).network, facts)
+        network = Network(options.network, facts)
     with context.reporter.task(f"predicting {prepared.dataset.manifest.dataset}", len(folds)) as advance:
         for number in folds:
             best = load(folder.fold(number) / BEST, f"{config['fingerprint']} fold {number}")
@@ -182,7 +207,13 @@ def _evaluate(
                     f"fold {number} of {folder.path} has no checkpoint that can be read. Train the run again with "
                     "'leap train --force'."
                 )
-            network.load_state_dict(best["network"])
+            try:
+                network.load_state_dict(best["network"])
+            except RuntimeError as error:
+                raise InvalidInputError(
+                    f"the networks of {folder.path} are not those that its config.yaml describes. Put a copy in its "
+                    "place, or train the run again with 'leap train --force'."
+                ) from error
             objective = StandardizedError(**best["objective"]) if facts.task == "graph-regression" else CrossEntropy()
             outcome = evaluate(network, part.batches(), objective, judged=False)
             total = outcome.predictions if total is None else total + outcome.predictions

@@ -74,6 +74,7 @@ class Run:
         WorkFailedError
             If an artifact of the run is gone from the store.
         """
+        self.folder.refuse_folders(self.folds)
         if not force:
             self.refuse_another(resume=bool(resume))
             self._refuse_unfinished(resume)

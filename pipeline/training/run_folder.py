@@ -14,18 +14,21 @@ A run has one writer, from its opening to its end. As workers outlive a main pro
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leap.pipeline.failures import TRACEBACKS
 from leap.pipeline.training.folder_lock import LOCK, NO_SPACE, FolderLock, cannot_write
-from leap.store.disk import needing_space, replacing, write
-from leap.store.errors import InvalidInputError
+from leap.store.disk import needing_space, refuse_folder, replacing, write
+from leap.store.errors import InvalidInputError, LeapError, WorkFailedError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
-RESULT, EPOCHS = "result.json", "epochs.jsonl"
+RESULT, EPOCHS, BEST, LAST = "result.json", "epochs.jsonl", "best.pt", "last.pt"
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,14 @@ class RunFolder:
         except OSError as error:
             raise cannot_write(self.path, error) from error
 
+    def refuse_folders(self, numbers: Sequence[int]) -> None:
+        """Raise InvalidInputError if there is a folder where the run, or one of these folds, will write a file."""
+        for name in (CONFIG, METRICS, CURVES, PREDICTIONS):
+            refuse_folder(self.path / name)
+        for number in numbers:
+            for name in (BEST, LAST, EPOCHS, RESULT, PREDICTIONS):
+                refuse_folder(self.fold(number) / name)
+
     def clear(self, on_wait: Callable[[int], None]) -> None:
         """Remove everything that a run left here, and nothing else.
 
@@ -121,7 +132,7 @@ class RunFolder:
     def finish(self, metrics: dict[str, Any]) -> None:
         """Gather what the folds of a run left and write its results; the last thing that a run does."""
         numbers = [entry["fold"] for entry in metrics["folds"]]
-        with needing_space(self.path, NO_SPACE):
+        with needing_space(self.path, NO_SPACE), not_removed(self.path):
             self._gather_predictions(numbers)
             self._gather_curves(numbers)
             write(self.path / METRICS, json.dumps(metrics, indent=1) + "\n")
@@ -141,6 +152,21 @@ class RunFolder:
         rows = [{"fold": number, **entry} for number in numbers for entry in read_epochs(self.fold(number) / EPOCHS)]
         with replacing(self.path / CURVES) as partial:
             pq.write_table(pa.Table.from_pylist(rows), partial)
+
+
+@contextlib.contextmanager
+def not_removed(folder: Path) -> Iterator[None]:
+    """Turn what follows from the removal of a folder or its files under a training into an error that says so."""
+    try:
+        yield
+    except LeapError:
+        raise
+    except FileNotFoundError as error:
+        if folder.is_dir() and str(folder) not in str(error):
+            raise
+        raise WorkFailedError(
+            f"{error.filename or folder} was removed while its run was being trained. Run the same command again."
+        ) from error
 
 
 def find_finished(folder: RunFolder, fingerprint: str) -> tuple[RunFolder, dict[str, Any]] | None:
@@ -193,9 +219,32 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Return a JSON object from a file; None if it is missing, half-written or not for us to read."""
     try:
         content = json.loads(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError, ValueError):
         return None
     return content if isinstance(content, dict) else None
+
+
+def read_curves(folder: Path) -> "pa.Table":
+    """Return the losses and metrics of every epoch of every fold of a finished run.
+
+    Raises
+    ------
+    InvalidInputError
+        If the table is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / CURVES
+    try:
+        refuse_folder(path)
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = "it is missing" if isinstance(error, FileNotFoundError) else type(error).__name__
+        raise InvalidInputError(
+            f"the curves of a run, {path}, cannot be read ({reason}). Put a copy in their place, or remove the folder "
+            "to train that run again."
+        ) from error
 
 
 def read_epochs(path: Path) -> list[dict[str, Any]]:

@@ -432,3 +432,45 @@ def test_unexpected_errors_of_training_leave_their_traceback_where_the_message_s
     assert debugged.code == 1
     assert "Traceback" in debugged.err
     assert "in broken" in debugged.err
+
+
+SMALL = ("--epochs", "1", "--folds", "2", "--workers", "0")
+
+
+def test_a_folder_where_a_file_belongs_is_an_error_that_names_it(leap, filled, tmp_path):
+    on_letters = ("sweep", "compare", "--on", "letters-low", "-b", "gcn", "-e", "none", *SMALL)
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "runs/results.parquet").mkdir(parents=True)
+    refused = leap(*on_letters)
+    assert (refused.code, refused.out) == (2, ""), refused.err
+    assert "runs/results.parquet is a folder, and a file belongs there" in refused.err
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["results.parquet"], "before any training"
+    (tmp_path / "runs/results.parquet").rmdir()
+    assert leap(*on_letters).code == 0
+    (run,) = (path.parent for path in (tmp_path / "runs").glob("*/metrics.json"))
+    assert leap("report").code == 0
+    for path in ("runs/results.parquet", "report/index.html", "report/tables/main.csv"):
+        kept = (tmp_path / path).read_bytes()
+        (tmp_path / path).unlink()
+        (tmp_path / path).mkdir()
+        refused = leap("report")
+        assert (refused.code, refused.out) == (2, ""), refused.err
+        assert f"{path} is a folder, and a file belongs there" in refused.err
+        (tmp_path / path).rmdir()
+        (tmp_path / path).write_bytes(kept)
+    for command in (
+        ("predict", run, "letters-low"),
+        ("ingest", "letters-low"),
+        ("extract", "letters-low"),
+        ("encode", "letters-low", "-e", "rwpe", "--dim", "6"),
+        on_letters,
+    ):
+        refused = leap(*command, "--out", tmp_path / "taken")
+        assert (refused.code, refused.out) == (2, ""), refused.err
+        assert "taken" in refused.err
+        assert refused.err.count("\n") == 1
+    (run / "metrics.json").unlink()
+    (run / "metrics.json").mkdir()
+    refused = leap(*on_letters)
+    assert (refused.code, refused.out) == (2, ""), refused.err
+    assert f"{run.relative_to(tmp_path)}/metrics.json is a folder" in refused.err

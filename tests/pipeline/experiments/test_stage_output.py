@@ -87,3 +87,12 @@ def test_a_path_that_cannot_be_written_is_named(result, tmp_path, option):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(InvalidInputError, match=f"cannot write --{option} .*taken"):
         write_stage_output(result, **{option: tmp_path / "taken" / "inside"})
+
+
+@pytest.mark.parametrize("damage", [lambda path: None, lambda path: path.mkdir(), lambda path: path.write_bytes(b"x")])
+def test_curves_that_cannot_be_read_are_named(result, tmp_path, damage):
+    curves = result.outcomes[0].path / "curves.parquet"
+    curves.unlink()
+    damage(curves)
+    with pytest.raises(InvalidInputError, match=r"curves\.parquet"):
+        write_stage_output(result, curves=tmp_path / "out")

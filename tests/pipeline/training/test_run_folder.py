@@ -5,9 +5,14 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from leap.pipeline import Context, Workforce, predict, train
 from leap.pipeline.training import loop
+from leap.pipeline.training.fold import run_fold
+from leap.pipeline.training.prepared import prepare
+from leap.pipeline.training.run import Run, plan_run
+from leap.pipeline.training.run_folder import RunFolder
 from leap.store import Store
 from leap.store.collect import plan_collection, remove
 from leap.store.errors import InvalidInputError, WorkFailedError
@@ -115,3 +120,87 @@ def test_an_artifact_collected_just_before_the_start_is_noticed(options, shapes,
         train(shapes, chosen, context, run=run)
     monkeypatch.setattr(References, "record_run", record)
     assert len(train(shapes, chosen, context, run=run).metrics["folds"]) == 2
+
+
+WRITTEN = ["config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"]
+WRITTEN += [f"fold-0/{name}" for name in ("best.pt", "last.pt", "epochs.jsonl", "result.json", "predictions.parquet")]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("how", [{}, {"force": True}], ids=["new", "forced"])
+def test_a_folder_where_a_file_belongs_is_named_before_any_training(context, options, shapes, run, name, how):
+    (run / name / "inner").mkdir(parents=True)
+    with pytest.raises(InvalidInputError, match=name):
+        train(shapes, options(**KIND), context, run=run, **how)
+    assert (run / name / "inner").is_dir()
+    assert [path for path in run.rglob("*") if path.is_file() and path.name != ".lock"] == []
+
+
+def remove_during_training(monkeypatch, folder):
+    """Have a folder removed in the middle of the first fold."""
+    train_epoch = loop.Training._train_epoch
+
+    def train_and_remove(self, part):
+        train_epoch(self, part)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    monkeypatch.setattr(loop.Training, "_train_epoch", train_and_remove)
+
+
+@pytest.mark.parametrize("removed", ["", "fold-0"], ids=["run", "fold"])
+def test_a_folder_that_is_removed_during_training_is_named(context, options, shapes, run, monkeypatch, removed):
+    with monkeypatch.context() as patch:
+        remove_during_training(patch, run / removed)
+        with pytest.raises(
+            WorkFailedError, match=r"was removed while its run was being trained\. Run the same command"
+        ):
+            train(shapes, options(**KIND), context, run=run)
+    assert not list(run.glob("traceback-*"))
+    resume = (run / "config.yaml").exists()
+    assert len(train(shapes, options(**KIND), context, run=run, resume=resume).metrics["folds"]) == 2
+
+
+def test_folds_that_are_removed_before_the_end_are_named(context, options, shapes, stopped):
+    open_run = Run.open
+
+    def open_and_remove(self, *args, **kwargs):
+        open_run(self, *args, **kwargs)
+        shutil.rmtree(stopped / "fold-1")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "open", open_and_remove)
+        with pytest.raises(WorkFailedError, match=r"removed while its run was being trained"):
+            train(shapes, options(**KIND, folds=3, lr=0.001), context, run=stopped, resume=True)
+
+
+def test_a_fold_that_begins_after_its_run_was_removed_is_not_trained(context, options, shapes, run):
+    train(shapes, options(**KIND), context, run=run)
+    prepared = prepare(shapes, options(**KIND), context)
+    job = plan_run(RunFolder(run), prepared, context).planned[0]
+    shutil.rmtree(run)
+    with pytest.raises(WorkFailedError, match="was removed while its run was being trained"):
+        run_fold(job)
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda config: config["options"].update(colour="red"), "colour is 'red'"),
+        (lambda config: config["options"]["network"].update(dim=-1), "network.dim is -1"),
+        (lambda config: config["options"]["network"].update(hidden=7), "other options than metrics.json"),
+        (lambda config: config["facts"].update(features="two"), "features is 'two'"),
+        (lambda config: config["facts"].update(outputs=5), "not those that its config.yaml describes"),
+        (lambda config: config.pop("facts"), "something is missing"),
+        (lambda config: config.update(options=[]), "something is missing"),
+    ],
+    ids=["unknown", "wrong", "other", "facts", "other facts", "missing", "list"],
+)
+def test_predictions_need_the_configuration_of_the_run(context, options, shapes, run, edit, reason):
+    train(shapes, options(**KIND), context, run=run)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    edit(config)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(InvalidInputError, match=reason) as caught:
+        predict(run, shapes, context)
+    assert "\n" not in str(caught.value)
+    assert "leap train --force" in str(caught.value)
