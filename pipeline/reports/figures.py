@@ -87,6 +87,7 @@ def draw_boxes(groups: Mapping[str, Mapping[str, list[float]]], title: str, labe
                 widths=0.7,
                 whis=(0, 100),
                 showcaps=False,
+                showfliers=False,
                 patch_artist=True,
                 manage_ticks=False,
                 boxprops={"facecolor": color, "edgecolor": color, "alpha": 0.45},

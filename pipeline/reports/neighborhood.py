@@ -20,7 +20,6 @@ from leap.pipeline.reports.names import backbone_label, counted, minus
 from leap.pipeline.reports.page import Panel, Plot, Section
 from leap.pipeline.reports.results import FinishedRun
 from leap.pipeline.training.checkpoint import load
-from leap.pipeline.training.run_folder import BEST
 from leap.store import Artifact, Store
 from leap.store.errors import InvalidInputError
 
@@ -94,7 +93,7 @@ def look_at(run: FinishedRun, store: Store, graph: int | None) -> Look:
 
 def _learned(run: FinishedRun, fingerprint: str) -> tuple[Floats, Floats]:
     number = run.folds[0].number
-    best = load(run.path / f"fold-{number}" / BEST, f"{fingerprint} fold {number}")
+    best = load(run.checkpoint(number), f"{fingerprint} fold {number}")
     weights = (best or {}).get("network", {})
     directions = weights.get(f"{ENCODER}parametrizations.directions.original")
     if directions is None:

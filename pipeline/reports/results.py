@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from leap.pipeline.experiments.results import results_table
 from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
 from leap.pipeline.reports.statistics import mean_and_spread
-from leap.pipeline.training.run_folder import CURVES, METRICS, RunFolder
+from leap.pipeline.training.run_folder import BEST, CURVES, METRICS, RunFolder
 from leap.store.errors import InvalidInputError
 
 Part = Literal["test", "val"]
@@ -128,6 +128,10 @@ class FinishedRun:
     def config(self) -> dict[str, Any]:
         """What it was trained with, from its folder."""
         return RunFolder(self.path).config() or {}
+
+    def checkpoint(self, fold: int) -> Path:
+        """Return where the weights of a fold's best epoch are."""
+        return RunFolder(self.path).fold(fold) / BEST
 
     @property
     def has_curves(self) -> bool:

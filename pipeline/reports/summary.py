@@ -168,8 +168,8 @@ def _cost(results: Results, facts: Facts) -> str:
         dearest = max(made, key=lambda run: run.preprocessing_seconds or 0)
         size = f" and {bytes_text(dearest.preprocessing_bytes)} in the store" if dearest.preprocessing_bytes else ""
         sentence += (
-            f" Preprocessing for LEAP took at most {seconds_text(dearest.preprocessing_seconds or 0)}{size} "
-            f"({dearest.label}), once for all runs."
+            f" Preprocessing for LEAP took at most {seconds_text(dearest.preprocessing_seconds or 0)}{size}, on "
+            f"{dearest.label}, once for all runs."
         )
     return sentence
 
