@@ -7,8 +7,8 @@ from .loader import StreamDataset as StreamDataset
 from .neighborhoods import khop as khop
 from .reports import report as report
 from .stages.context import Context as Context
-from .stages.encode import encode as encode
-from .stages.extract import extract as extract
+from .stages.derive import encode as encode
+from .stages.derive import extract as extract
 from .stages.ingest import IngestOptions as IngestOptions
 from .stages.ingest import ingest as ingest
 from .training.options import TrainOptions as TrainOptions

@@ -1,4 +1,4 @@
-"""Estimate how large neighbourhoods will be before extracting them, and refuse an explosion."""
+"""Estimate how large neighbourhoods will be before extracting them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from leap.models import kernels
 from leap.pipeline.reader import GraphReader
-from leap.store.errors import NeighborhoodsTooLargeError
 
 SAMPLED_NODES = 1024
 SAMPLED_PARTITIONS = 16
@@ -78,14 +77,3 @@ def _evenly(count: int, quota: int) -> NDArray[np.int64]:
     """Return at most `quota` positions spread evenly over `count`, in the middle of equal strata."""
     quota = min(count, quota)
     return ((np.arange(quota) + 0.5) * count / quota).astype(np.int64)
-
-
-def refuse_explosion(dataset: str, hops: int, facts: dict[str, Any], size: float, budget: float) -> None:
-    """Raise NeighborhoodsTooLargeError if the expected size exceeds the budget (both in bytes)."""
-    if size <= budget:
-        return
-    raise NeighborhoodsTooLargeError(
-        f"the {hops}-hop neighbourhoods of {dataset!r} are estimated at {facts['estimated_memberships']:,} memberships "
-        f"and {facts['estimated_edges']:,} edges, {size / 2**30:.3g} GiB; the budget is {budget / 2**30:.3g} GiB. "
-        "Use fewer --hops, limit neighbourhoods with --cap (64, say), or raise --budget-gb."
-    )

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, NeighborhoodsTooLargeError
 
 if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader, LocalGraph
@@ -56,6 +56,16 @@ class NeighborhoodsRecipe(Recipe):
         width = reader.dataset.manifest.summary["features"]
         work = expected.members * (1 + width / 8) + expected.edges
         return Plan(partitions, work / MEMBERS_A_SECOND, float(weight.sum()), expected.as_facts())
+
+    def check_budget(self, dataset: Artifact, plan: Plan, budget: float) -> None:
+        """Refuse an explosion."""
+        if plan.bytes > budget:
+            raise NeighborhoodsTooLargeError(
+                f"the {self.hops}-hop neighbourhoods of {dataset.manifest.dataset!r} are estimated at "
+                f"{plan.facts['estimated_memberships']:,} memberships and {plan.facts['estimated_edges']:,} edges, "
+                f"{plan.bytes / 2**30:.3g} GiB; the budget is {budget / 2**30:.3g} GiB. Use fewer --hops, limit "
+                "neighbourhoods with --cap (64, say), or raise --budget-gb."
+            )
 
     def compute(
         self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]

@@ -88,6 +88,10 @@ class Recipe(BaseModel, ABC):
         """Raise InvalidInputError if the dataset cannot have this artifact; called before any work."""
         return None
 
+    def check_budget(self, dataset: Artifact, plan: Plan, budget: float) -> None:
+        """Raise an error if the result may explode and is expected to have more bytes than the budget."""
+        return None
+
     @abstractmethod
     def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
         """Cut the work into partitions; a function of the data and the parameters alone."""

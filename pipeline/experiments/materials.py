@@ -7,7 +7,6 @@ from typing import Any
 from leap.pipeline.derived import Recipe
 from leap.pipeline.experiments.expand import RunSpec
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import within_budget
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import materialize, retrying
 from leap.pipeline.stages.result import ArtifactReport
@@ -68,7 +67,6 @@ class Materials:
 
         def attempt() -> list[ArtifactReport]:
             dataset = self.dataset[1]
-            approve = within_budget(dataset, self.budget_gb)
             # The largest dimension first: smaller ones are views of it.
             wanted = sorted({recipe for spec in specs for recipe in self.recipes(spec)}, key=_largest_dimension)
             for recipe in wanted:
@@ -76,7 +74,7 @@ class Materials:
                 if key in self.found:
                     continue
                 try:
-                    self.found[key] = self._noted(materialize(self.context, dataset, recipe, approve))
+                    self.found[key] = self._noted(materialize(self.context, dataset, recipe, self.budget_gb))
                 except DamagedArtifactError:
                     self.found.clear()
                     self._dataset = None  # it may be the damaged one

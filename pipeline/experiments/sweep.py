@@ -16,7 +16,7 @@ from leap.pipeline.experiments.results import RESULTS, append, results_table
 from leap.pipeline.experiments.sweep_file import SweepFile, load
 from leap.pipeline.failures import keep_traceback, keeping_traceback, sentence, traceback_text
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.options import checked_gib
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
 from leap.pipeline.training.run import Run, plan_run

@@ -1,23 +1,25 @@
 """The ingest stage: raw files or a generator → canonical graphs, their tables and folds in the store."""
 
+import contextlib
 import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from leap.pipeline.canonical import canonicalize
+from leap.pipeline.cluster import Workforce, employ
 from leap.pipeline.datasets import Source, SourceOptions, resolve
+from leap.pipeline.datasets.source import Progress
+from leap.pipeline.folds import node_masks
+from leap.pipeline.graphs import Graphs
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.executor import OnDemandExecutor
-from leap.pipeline.stages.materialize import retrying, until_made
-from leap.pipeline.stages.provenance import versions
+from leap.pipeline.stages.materialize import Wanted, Work, obtain, retrying, versions
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store import Artifact, Build, Manifest
 from leap.store.errors import InvalidInputError
 from leap.store.keys import dataset_key
-
-if TYPE_CHECKING:
-    from leap.pipeline.graphs import Graphs
 
 ALGORITHM = 1
 MIB = 2**20
@@ -81,10 +83,7 @@ def ingest(
     context = context or Context()
     options = options or IngestOptions()
 
-    def attempt() -> list[ArtifactReport]:
-        return [ingest_artifact(dataset, options, context)[0]]
-
-    reports = retrying(context.store, attempt)
+    reports = retrying(context.store, lambda: [ingest_artifact(dataset, options, context)[0]])
     return StageResult("ingest", reports)
 
 
@@ -102,27 +101,18 @@ def ingest_artifact(
     fingerprint = source.fingerprint()
     key = _key(source, fingerprint, options)
 
-    def say_waiting() -> None:
-        context.reporter.note(f"another process is ingesting {source.name}; waiting for it")
+    def prepare() -> Work:  # input that cannot be used leaves the store untouched
+        from leap.pipeline.stages.dataset_content import uncompressed_bytes
 
-    artifact = context.store.lookup(key) or context.store.wait_for_maker(key, say_waiting)
-    if artifact is not None:
-        context.store.note_use(key)
-        return _report(artifact, True, time.perf_counter() - start), artifact
-    # Reading comes first: input that cannot be used leaves the store untouched.
-    graphs = _read(source, options, context)
-    from leap.pipeline.stages.dataset_content import uncompressed_bytes
+        graphs = _read(source, options, context)
+        return Work(
+            uncompressed_bytes(graphs), lambda build: _write(build, source, fingerprint, options, graphs, context)
+        )
 
-    context.store.require_space(uncompressed_bytes(graphs))
+    def find() -> Artifact | None:
+        return context.store.lookup(key)
 
-    def make() -> tuple[Artifact, bool]:
-        with context.store.building(key, say_waiting) as build:
-            if build.published is not None:
-                return build.published, True
-            return _write(build, source, fingerprint, options, graphs, context), False
-
-    artifact, cached = until_made(context, source.name, make)
-    return _report(artifact, cached, time.perf_counter() - start), artifact
+    return obtain(context, Wanted("dataset", options.params, key, source.name, find, prepare), start)
 
 
 def dataset_request(dataset: str, options: IngestOptions, context: Context) -> tuple[str, str]:
@@ -137,43 +127,35 @@ def _key(source: Source, fingerprint: dict[str, Any], options: IngestOptions) ->
 
 def find_source(dataset: str, options: IngestOptions, context: Context, *, download: bool = True) -> Source:
     """Return the source that a name or path means, downloading raw files that are not there where that is allowed."""
-    with context.reporter.task(f"raw files of {dataset}", None) as advance:
-        shown = 0
-
-        def on_progress(done: int, total: int) -> None:
-            nonlocal shown
-            advance(done - shown)
-            shown = done
-
+    with _progress(context, f"raw files of {dataset}") as on_progress:
         return resolve(
-            dataset,
-            data=context.data,
-            options=options.source_options,
-            download=download,
-            on_progress=on_progress,
+            dataset, data=context.data, options=options.source_options, download=download, on_progress=on_progress
         )
 
 
-def _read(source: Source, options: IngestOptions, context: Context) -> "Graphs":
-    from leap.pipeline.canonical import canonicalize
-
-    with context.reporter.task(f"reading {source.name}", None) as advance:
-        shown = 0
-
-        def on_progress(done: int, total: int) -> None:
-            nonlocal shown
-            advance(done - shown)
-            shown = done
-
-        raw = source.read(on_progress, OnDemandExecutor(context.workforce))
+def _read(source: Source, options: IngestOptions, context: Context) -> Graphs:
+    with _progress(context, f"reading {source.name}") as on_progress:
+        raw = source.read(on_progress, _OnDemandExecutor(context.workforce))
     graphs = canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
     for remark in raw.remarks:
         context.reporter.note(f"note: {remark}")
     if graphs.task == "node-classification" and graphs.masks is None and graphs.y is not None:
-        from leap.pipeline.folds import node_masks
-
         graphs = replace(graphs, masks=node_masks(graphs.y), summary=graphs.summary | {"masks": "generated"})
     return graphs
+
+
+@contextlib.contextmanager
+def _progress(context: Context, label: str) -> Iterator[Progress]:
+    """Report steps that are told as (done so far, total)."""
+    with context.reporter.task(label, None) as advance:
+        shown = 0
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal shown
+            advance(done - shown)
+            shown = done
+
+        yield on_progress
 
 
 def _write(
@@ -181,9 +163,9 @@ def _write(
     source: Source,
     fingerprint: dict[str, Any],
     options: IngestOptions,
-    graphs: "Graphs",
+    graphs: Graphs,
     context: Context,
-) -> Artifact:
+) -> tuple[Artifact, int]:
     from leap.pipeline.stages.dataset_content import content_digest, dataset_tables, partition_arrays, plan_dataset
 
     plan = plan_dataset(graphs, options.params["partition_bytes"])
@@ -214,18 +196,23 @@ def _write(
         provenance={"source": fingerprint, "versions": versions()},
         partitions=plan,
     )
-    return build.publish(draft, dataset_tables(graphs, plan))
+    return build.publish(draft, dataset_tables(graphs, plan)), len(finished)
 
 
-def _report(artifact: Artifact, cached: bool, seconds: float) -> ArtifactReport:
-    return ArtifactReport(
-        kind="dataset",
-        dataset=artifact.manifest.dataset,
-        params=artifact.params,
-        key=artifact.key,
-        cached=cached,
-        seconds=seconds,
-        bytes=artifact.manifest.size,
-        partitions=len(artifact.partitions),
-        summary=artifact.manifest.summary,
-    )
+class _OnDemandExecutor:
+    """`map` over the workforce, in order; workers are employed only when a reader with heavy parsing asks for them."""
+
+    def __init__(self, workforce: Workforce) -> None:
+        self._workforce = workforce
+
+    def map(self, fn: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:
+        """Return `fn(item)` for each item, in the order of the items, of which each takes about a second."""
+        numbered = [(fn, index, item) for index, item in enumerate(items)]
+        results: dict[int, Any] = {}
+        with employ(self._workforce, len(numbered), float(len(numbered))) as runner:
+            runner.run(_numbered, numbered, lambda pair: results.__setitem__(*pair))
+        return [results[index] for index in range(len(numbered))]
+
+
+def _numbered(fn: Callable[[Any], Any], index: int, item: Any) -> tuple[int, Any]:
+    return index, fn(item)

@@ -1,77 +1,141 @@
-"""Answer a request for a derived artifact: from the cache, as a view, or by doing the missing partitions."""
+"""The one way to an artifact: found in the store, awaited from another process, or made and published."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import lazy_loader as lazy
 
 from leap.pipeline.cluster import employ
-from leap.pipeline.derived.recipe import Plan, Recipe
+from leap.pipeline.derived import Plan, Recipe
+from leap.pipeline.reader import open_reader
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.provenance import versions
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
 from leap.store.errors import DamagedArtifactError, LeaseLostError
 
+pa = lazy.load("pyarrow")
+
 ATTEMPTS = 3
-Made = TypeVar("Made")
+DEFAULT_BUDGET_GB = 4.0
+PACKAGES = ("leap-graph", "numpy", "scipy", "numba", "zarr", "pyarrow")
+"""What results may depend on; manifests name the versions."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What making an artifact takes.
+
+    Attributes
+    ----------
+    bytes : rough size on disk, to refuse early when the disk is too small.
+    make : writes and publishes; returns the artifact and how many partitions an earlier attempt had left done.
+    reads : keys of the artifacts that it is made from.
+    """
+
+    bytes: float
+    make: Callable[[Build], tuple[Artifact, int]]
+    reads: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An artifact that is asked for.
+
+    Attributes
+    ----------
+    kind, params, key : as reported.
+    name : in notes, such as "rwpe 1a2b3c4d5e6f".
+    find : returns what the store has, possibly a larger artifact that contains it.
+    prepare : called if nothing is there and nobody is making it; refuses what cannot be made.
+    """
+
+    kind: str
+    params: dict[str, Any]
+    key: str
+    name: str
+    find: Callable[[], Artifact | None]
+    prepare: Callable[[], Work]
+
+
+def obtain(context: Context, wanted: Wanted, since: float | None = None) -> tuple[ArtifactReport, Artifact]:
+    """Return an artifact and the report about it.
+
+    Parameters
+    ----------
+    since : when work on it began, as `time.perf_counter` tells; now, unless given.
+    """
+    since = time.perf_counter() if since is None else since
+    store, resumed = context.store, 0
+
+    def say_waiting() -> None:
+        context.reporter.note(f"another process is making {wanted.name}; waiting for it")
+
+    artifact = wanted.find() or store.wait_for_maker(wanted.key, say_waiting)
+    is_cached = artifact is not None
+    if artifact is not None:
+        store.note_use(artifact.key)
+    else:
+        work = wanted.prepare()
+        store.require_space(work.bytes)
+    while artifact is None:
+        try:
+            with store.building(wanted.key, say_waiting, work.reads) as build:
+                artifact, is_cached = build.published, build.published is not None
+                if artifact is None:
+                    artifact, resumed = work.make(build)
+        except LeaseLostError:  # which happens to a process that slept
+            context.reporter.note(f"another process has taken over {wanted.name}; using what it makes")
+    report = ArtifactReport(
+        kind=wanted.kind,
+        dataset=artifact.manifest.dataset,
+        params=wanted.params,
+        key=artifact.key,
+        cached=is_cached,
+        seconds=time.perf_counter() - since,
+        bytes=artifact.manifest.size,
+        view=artifact.dim is not None,
+        partitions=len(artifact.partitions),
+        resumed=resumed,
+        summary=artifact.manifest.summary,
+    )
+    return report, artifact
 
 
 def materialize(
-    context: Context,
-    dataset: Artifact,
-    recipe: Recipe,
-    approve: Callable[[Recipe, Plan], None] = lambda recipe, plan: None,
+    context: Context, dataset: Artifact, recipe: Recipe, budget_gb: float | None = None
 ) -> tuple[ArtifactReport, Artifact]:
     """Return the artifact of a recipe for a dataset, making it if nothing stored answers the request.
 
     Parameters
     ----------
-    approve : called with each recipe to carry out and its plan before any work; raises to refuse it.
+    budget_gb : GiB beyond which what may explode, it or an artifact that it reads, is refused; None: never.
     """
-    start = time.perf_counter()
-    store = context.store
-    request = recipe.request(dataset)
+    store, request = context.store, recipe.request(dataset)
     key = request.key
     recipe.check(dataset)
-    found = store.answer(request)
-    if found is not None:
-        store.note_use(found.key)
-        return _report(recipe, found, True, time.perf_counter() - start, 0), found
-    inputs = {"dataset": dataset}
-    for needed in recipe.requires():
-        inputs[needed.kind] = materialize(context, dataset, needed, approve)[1]
 
-    def say_waiting() -> None:
-        context.reporter.note(f"another process is making {recipe.kind} {key[:12]}; waiting for it")
+    def prepare() -> Work:
+        inputs = {"dataset": dataset}
+        for needed in recipe.requires():
+            inputs[needed.kind] = materialize(context, dataset, needed, budget_gb)[1]
+        plan = recipe.plan(open_reader(store.url, dataset.key), inputs)
+        if budget_gb is not None:
+            recipe.check_budget(dataset, plan, budget_gb * 2**30)
 
-    from leap.pipeline.reader import open_reader
-
-    reader = open_reader(store.url, dataset.key)
-    plan = recipe.plan(reader, inputs)
-    approve(recipe, plan)
-    store.require_space(plan.bytes)
-
-    def make() -> tuple[Artifact, int | None]:
-        with store.building(key, say_waiting, [artifact.key for artifact in inputs.values()]) as build:
-            if build.published is not None:
-                return build.published, None
+        def make(build: Build) -> tuple[Artifact, int]:
             resumed = _work(context, build, plan, recipe, inputs)
             return _publish(build, plan, recipe, dataset, inputs), resumed
 
-    artifact, resumed = until_made(context, f"{recipe.kind} {key[:12]}", make)
-    return _report(recipe, artifact, resumed is None, time.perf_counter() - start, resumed or 0), artifact
+        return Work(plan.bytes, make, [artifact.key for artifact in inputs.values()])
+
+    name = f"{recipe.kind} {key[:12]}"
+    return obtain(context, Wanted(recipe.kind, recipe.params, key, name, lambda: store.answer(request), prepare))
 
 
-def until_made(context: Context, what: str, make: Callable[[], "Made"]) -> "Made":
-    """Make an artifact; if another process takes it over, which happens to one that slept, wait for that one's."""
-    while True:
-        try:
-            return make()
-        except LeaseLostError:
-            context.reporter.note(f"another process has taken over {what}; using what it makes")
-
-
-def retrying(store: Store, attempt: Callable[[], "list[ArtifactReport]"]) -> "list[ArtifactReport]":
+def retrying(store: Store, attempt: Callable[[], list[ArtifactReport]]) -> list[ArtifactReport]:
     """Run a stage, and again if it met a damaged artifact, which is dropped first and so made anew."""
     for remaining in reversed(range(ATTEMPTS)):
         try:
@@ -80,10 +144,19 @@ def retrying(store: Store, attempt: Callable[[], "list[ArtifactReport]"]) -> "li
             if not error.key or not remaining:
                 raise
             store.discard(error.key, str(error))
-            from leap.pipeline.reader import open_reader
-
             open_reader.cache_clear()
     raise AssertionError("unreachable")
+
+
+def versions() -> dict[str, str]:
+    """Return the installed versions of the packages that results may depend on."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
 
 
 def run_partition(
@@ -93,8 +166,6 @@ def run_partition(
     input_keys: Mapping[str, str],
 ) -> int:
     """Compute and write one partition; the task that workers run. Returns the number of nodes done."""
-    from leap.pipeline.reader import open_reader
-
     writer.check()
     store = Store.open(writer.url)
     reader = open_reader(writer.url, input_keys["dataset"])
@@ -132,8 +203,6 @@ def _work(context: Context, build: Build, plan: Plan, recipe: Recipe, inputs: Ma
 
 
 def _publish(build: Build, plan: Plan, recipe: Recipe, dataset: Artifact, inputs: Mapping[str, Artifact]) -> Artifact:
-    import pyarrow as pa
-
     statistics = build.statistics(plan.partitions)
     rows = [part.model_dump() | _flat(entry) for part, entry in zip(plan.partitions, statistics, strict=True)]
     draft = Manifest(
@@ -154,19 +223,3 @@ def _publish(build: Build, plan: Plan, recipe: Recipe, dataset: Artifact, inputs
 
 def _flat(entry: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in entry.items() if isinstance(value, (bool, int, float, str))}
-
-
-def _report(recipe: Recipe, artifact: Artifact, cached: bool, seconds: float, resumed: int) -> ArtifactReport:
-    return ArtifactReport(
-        kind=recipe.kind,
-        dataset=artifact.manifest.dataset,
-        params=recipe.params,
-        key=artifact.key,
-        cached=cached,
-        seconds=seconds,
-        bytes=artifact.manifest.size,
-        view=artifact.dim is not None,
-        partitions=len(artifact.partitions),
-        resumed=resumed,
-        summary=artifact.manifest.summary,
-    )

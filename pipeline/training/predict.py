@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from leap.models.network_config import DatasetFacts
 from leap.pipeline.datasets import Source
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.metrics import Metrics

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from leap.pipeline.datasets import Source as DatasetSource
 from leap.pipeline.derived import Recipe
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB, within_budget
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
-from leap.pipeline.stages.materialize import materialize, retrying
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, materialize, retrying
 from leap.pipeline.stages.options import checked_gib
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import TrainOptions
@@ -63,9 +62,8 @@ def prepare(
     def attempt() -> list[ArtifactReport]:
         kept[:] = [ingest_artifact(dataset, ingest_options or IngestOptions(), context)]
         source = kept[0][1]
-        approve = within_budget(source, budget_gb)
         recipes[:] = required_recipes(options, source, needs_labels=needs_labels)
-        kept.extend(materialize(context, source, recipe, approve) for recipe in recipes)
+        kept.extend(materialize(context, source, recipe, budget_gb) for recipe in recipes)
         return [report for report, _ in kept]
 
     retrying(context.store, attempt)

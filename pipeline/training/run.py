@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leap.models.network_config import DatasetFacts
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.provenance import versions
+from leap.pipeline.stages.materialize import versions
 from leap.pipeline.training.folder_lock import FolderLock
 from leap.pipeline.training.metrics import mean_and_std
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS

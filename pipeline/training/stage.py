@@ -11,8 +11,8 @@ from leap.pipeline.cluster import employ, require_one_thread_each
 from leap.pipeline.datasets import Source as DatasetSource
 from leap.pipeline.failures import keeping_traceback
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.options import checked_gib
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, TrainOptions

@@ -1,19 +1,60 @@
-"""The encode stage: RWPE, LaPE and, with fixed directions, the ℓ-ECT and the DECT; one artifact each."""
+"""The stages that derive artifacts from a dataset: extract (neighbourhoods) and encode (encodings of every node)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leap.models.network_config import ENCODING_PARTS
 from leap.pipeline.datasets import Source
-from leap.pipeline.derived import ENCODINGS, RECIPES, Recipe
+from leap.pipeline.derived import ENCODINGS, RECIPES, NeighborhoodsRecipe, Recipe
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.extract import DEFAULT_BUDGET_GB, within_budget
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
-from leap.pipeline.stages.materialize import materialize, retrying
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, materialize, retrying
 from leap.pipeline.stages.options import checked_gib, validated
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import suggestion
+
+
+def extract(
+    dataset: "str | Source",
+    hops: int | Sequence[int] = 1,
+    *,
+    cap: int | None = None,
+    cap_seed: int = 0,
+    budget_gb: float = DEFAULT_BUDGET_GB,
+    ingest_options: IngestOptions | None = None,
+    context: Context | None = None,
+) -> StageResult:
+    """Extract the neighbourhoods of every node of a dataset, ingesting it first if needed.
+
+    Parameters
+    ----------
+    dataset : name, path or source, as for `ingest`.
+    hops : one hop count or several; each gives an artifact of its own.
+    cap : at most this many nodes in a neighbourhood, sampled with `cap_seed`.
+    budget_gb : refuse if the indices are estimated to take more GiB than this.
+
+    Raises
+    ------
+    NeighborhoodsTooLargeError
+        If the estimate exceeds the budget; nothing is extracted then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.pipeline import Context, extract
+    >>> from leap.store import Store
+    >>> context = Context(store=Store.open(tempfile.mkdtemp()))
+    >>> result = extract("letters-low", hops=1, context=context)
+    >>> hoods = context.store.get(result["neighborhoods"].key).neighborhoods()
+    >>> int(hoods.members(0)[0])
+    0
+    """
+    counts = [hops] if isinstance(hops, int) else list(dict.fromkeys(hops))
+    if not counts:
+        raise InvalidInputError("no hop count was given. Use --hops 1, and again for more.")
+    recipes = [validated(NeighborhoodsRecipe, hops=count, cap=cap, cap_seed=cap_seed) for count in counts]
+    return _derive("extract", dataset, recipes, budget_gb, ingest_options, context)
 
 
 def encode(
@@ -44,16 +85,26 @@ def encode(
     >>> context.store.find("rwpe", "letters-low", dim=5).load("encoding").shape[1]
     5
     """
+    recipes = encoding_recipes([encodings] if isinstance(encodings, str) else encodings, params or {})
+    return _derive("encode", dataset, recipes, budget_gb, ingest_options, context)
+
+
+def _derive(
+    stage: str,
+    dataset: "str | Source",
+    recipes: Sequence[Recipe],
+    budget_gb: float,
+    ingest_options: IngestOptions | None,
+    context: Context | None,
+) -> StageResult:
     context = context or Context()
     checked_gib("budget_gb", budget_gb)
-    recipes = encoding_recipes([encodings] if isinstance(encodings, str) else encodings, params or {})
 
     def attempt() -> list[ArtifactReport]:
         report, artifact = ingest_artifact(dataset, ingest_options or IngestOptions(), context)
-        approve = within_budget(artifact, budget_gb)
-        return [report] + [materialize(context, artifact, recipe, approve)[0] for recipe in recipes]
+        return [report, *(materialize(context, artifact, recipe, budget_gb)[0] for recipe in recipes)]
 
-    return StageResult("encode", retrying(context.store, attempt))
+    return StageResult(stage, retrying(context.store, attempt))
 
 
 def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> list[Recipe]:
