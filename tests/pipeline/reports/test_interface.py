@@ -18,13 +18,16 @@ def imported(path: Path) -> set[str]:
 
 
 def test_runs_and_their_folders_are_read_in_one_module():
-    readers = defaultdict(set)
+    declared = {
+        "names.py": {"leap.pipeline.training.options"},  # what an option is called, not what a run did
+        "neighborhood.py": {"leap.pipeline.training.checkpoint"},
+    }
     for path in REPORTS.glob("*.py"):
-        for module in imported(path):
-            if module.startswith(("leap.pipeline.experiments", "leap.pipeline.training")):
-                readers[path.name].add(module)
-    assert set(readers) == {"results.py", "neighborhood.py"}
-    assert readers["neighborhood.py"] == {"leap.pipeline.training.checkpoint"}
+        found = {name for name in imported(path) if name.startswith(("leap.pipeline.exp", "leap.pipeline.training"))}
+        if path.name == "results.py":
+            assert found
+        else:
+            assert found <= declared.get(path.name, set()), path
 
 
 def test_nothing_that_makes_runs_knows_of_reports():
