@@ -1,4 +1,12 @@
 from . import kernels as kernels
+from .backbones import Backbone as Backbone
+from .backbones import GraphBackbone as GraphBackbone
+from .backbones import GraphBatch as GraphBatch
 from .encoder import LEAP as LEAP
+from .projections import Projection as Projection
+from .registries import BACKBONES as BACKBONES
+from .registries import PROJECTIONS as PROJECTIONS
+from .registries import BackboneTraits as BackboneTraits
+from .registries import backbone_traits as backbone_traits
 from .transform import Statistics as Statistics
 from .transform import dect as dect

@@ -15,6 +15,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
 from torch_geometric.utils import add_self_loops
 
 from leap.models.messages import attend, gather, gcn_weights, sum_weights
+from leap.models.registries import BACKBONES, backbone_traits
 from leap.store.errors import InvalidInputError
 
 
@@ -52,7 +53,14 @@ Run = Callable[[nn.Module, Tensor], Tensor]
 
 
 class Backbone(nn.Module, ABC):
-    """A map from node features to node scores."""
+    """A map from node features to node scores, made with (in_channels, out_channels).
+
+    `hidden` is passed on if it was chosen, and so is `layers` to one that has layers. One that takes LEAP in every
+    layer is told how many columns come beside its states (`extra`), and lists the `widths` of features, states and
+    scores.
+    """
+
+    widths: list[int]
 
     @abstractmethod
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
@@ -61,6 +69,18 @@ class Backbone(nn.Module, ABC):
         `widen(number, states)` returns columns to put beside the states that enter layer `number` ≥ 1; only backbones
         made with `extra` columns take it.
         """
+
+
+class GraphBackbone(nn.Module, ABC):
+    """A map from whole graphs to scores.
+
+    Made with (in_channels, out_channels) and the options of the transform: directions, thresholds, scale, radius and
+    edge_weight.
+    """
+
+    @abstractmethod
+    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+        """Map features (N, in_channels) to scores (G, out_channels)."""
 
 
 class LayeredBackbone(Backbone):
@@ -73,8 +93,8 @@ class LayeredBackbone(Backbone):
 
     def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5, extra: int = 0) -> None:
         super().__init__()
-        widths = [in_channels, *[hidden] * (layers - 1), out_channels]
-        sizes = [(a + (extra if number else 0), b) for number, (a, b) in enumerate(pairwise(widths))]
+        self.widths = [in_channels, *[hidden] * (layers - 1), out_channels]
+        sizes = [(a + (extra if number else 0), b) for number, (a, b) in enumerate(pairwise(self.widths))]
         self.layers = nn.ModuleList(self.make_layer(a, b) for a, b in sizes)
 
     @abstractmethod
@@ -206,16 +226,6 @@ class GpsBackbone(Backbone):
         return self.readout(x)
 
 
-BACKBONES: dict[str, type[Backbone]] = {
-    "gcn": GcnBackbone,
-    "gat": GatBackbone,
-    "gin": GinBackbone,
-    "nomp": NompBackbone,
-    "gps": GpsBackbone,
-}
-LAYERED = frozenset({"gcn", "gat", "gin", "gps"})
-
-
 def make_backbone(
     name: str,
     in_channels: int,
@@ -224,18 +234,20 @@ def make_backbone(
     layers: int | None = None,
     extra: int = 0,
 ) -> Backbone:
-    """Return a backbone by name; sizes that are not given are the paper's."""
-    if name not in BACKBONES:
-        raise InvalidInputError(f"no backbone {name!r}. Choose from {', '.join(BACKBONES)}.")
-    given: dict[str, int] = {}
-    if hidden is not None:
-        given["hidden"] = hidden
-    if layers is not None:
-        if name not in LAYERED:
-            raise InvalidInputError(f"{name} has one layer. Leave the number of layers out.")
-        given["layers"] = layers
-    if extra:
-        if not issubclass(BACKBONES[name], LayeredBackbone):
-            raise InvalidInputError(f"{name} takes nothing beside its states. Use gcn, gat or gin.")
-        given["extra"] = extra
-    return BACKBONES[name](in_channels, out_channels, **given)
+    """Return a backbone by name; sizes that are not given are its own, the paper's for built-in ones.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such backbone, or it cannot have these sizes.
+    """
+    traits = backbone_traits(name)
+    if layers is not None and not traits.has_layers:
+        raise InvalidInputError(f"{name} has one layer. Leave the number of layers out.")
+    if extra and not traits.takes_leap_in_every_layer:
+        able = [other for other in BACKBONES if backbone_traits(other).takes_leap_in_every_layer]
+        raise InvalidInputError(f"{name} takes nothing beside its states. Use {', '.join(able)}.")
+    given = {"hidden": hidden, "layers": layers, "extra": extra or None}
+    chosen = {option: value for option, value in given.items() if value is not None}
+    backbone: Backbone = BACKBONES[name](in_channels, out_channels, **chosen)
+    return backbone

@@ -2,30 +2,35 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 
 from leap.models.generator import borrowed_generator
 from leap.models.kernels.directions import random_directions, threshold_grid
-from leap.models.projections import make_projection
-from leap.models.transform import Statistics, dect
+from leap.models.projections import ProjectionMaker, make_projection, project, reset_module
+from leap.models.transform import Statistics, check_neighborhoods, dect
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 
 
-class UnitColumns(nn.Module):
-    """Keep every direction on the unit sphere while it is learned."""
+class _UnitDirections(nn.Module):
+    """Directions that stay on the unit sphere while they are learned."""
 
-    def forward(self, raw: Tensor) -> Tensor:
-        """Scale columns to length one."""
-        unit: Tensor = raw / torch.linalg.vector_norm(raw, dim=0).clamp_min(1e-12)
-        return unit
+    def __init__(self, start: Tensor) -> None:
+        super().__init__()
+        self.original = nn.Parameter(_unit_columns(start))
 
-    def right_inverse(self, directions: Tensor) -> Tensor:
-        """Accept directions of any length."""
-        return self.forward(directions)
+    def forward(self) -> Tensor:
+        """Return unit columns, whatever length they have been given."""
+        return _unit_columns(self.original)
+
+
+def _unit_columns(directions: Tensor) -> Tensor:
+    unit: Tensor = directions / torch.linalg.vector_norm(directions, dim=0).clamp_min(1e-12)
+    return unit
 
 
 class _OneHop(nn.Module):
@@ -37,28 +42,51 @@ class _OneHop(nn.Module):
     def __init__(
         self,
         in_channels: int,
-        out_channels: int,
         directions: int,
         thresholds: int,
         radius: float,
-        projection: str,
+        projection: nn.Module,
         learn_directions: bool,
         learn_thresholds: bool,
-        seed: int,
+        seed: int | None,
     ) -> None:
         super().__init__()
-        start = torch.from_numpy(random_directions(in_channels, directions, seed)).float()
+        self.radius, self.learn_directions = radius, learn_directions
+        start = _first_directions(in_channels, directions, seed)
         grid = torch.from_numpy(threshold_grid(thresholds, radius)).float()
         if learn_directions:
-            self.directions = nn.Parameter(start)
-            parametrize.register_parametrization(self, "directions", UnitColumns())
+            self.parametrizations = nn.ModuleDict({"directions": _UnitDirections(start)})  # named as checkpoints do
         else:
             self.register_buffer("directions", start)
         if learn_thresholds:
             self.thresholds = nn.Parameter(grid)
         else:
             self.register_buffer("thresholds", grid)
-        self.projection = make_projection(projection, in_channels, directions, thresholds, out_channels)
+        self.projection = projection
+
+    def unit_directions(self) -> Tensor:
+        """Return the directions (d, D); learned ones are scaled to length one at each call."""
+        if not self.learn_directions:
+            return self.directions
+        unit: Tensor = self.parametrizations["directions"]()
+        return unit
+
+    @torch.no_grad()
+    def reset_parameters(self, seed: int | None) -> None:
+        dim, count = self.unit_directions().shape
+        start = _first_directions(dim, count, seed)
+        if self.learn_directions:
+            self.parametrizations["directions"].load_state_dict({"original": _unit_columns(start)})
+        else:
+            self.directions.copy_(start)
+        self.thresholds.copy_(torch.from_numpy(threshold_grid(len(self.thresholds), self.radius)))
+        reset_module(self.projection)
+
+
+def _first_directions(dim: int, count: int, seed: int | None) -> Tensor:
+    """Draw directions with a seed; with one from torch's generator if it is None."""
+    drawn = int(torch.randint(2**62, ())) if seed is None else seed
+    return torch.from_numpy(random_directions(dim, count, drawn)).float()
 
 
 class LEAP(nn.Module):
@@ -72,16 +100,20 @@ class LEAP(nn.Module):
     directions, thresholds : size of the transform, D × T.
     scale : steepness of the sigmoid.
     radius : thresholds are evenly spaced on [-radius, radius].
-    projection : "linear", "conv1d", "deepsets", "attention" or "attention-pe".
+    projection : "linear", "conv1d", "deepsets", "attention", "attention-pe" or another registered name; or a torch
+        module that maps (N, directions, thresholds) to (N, out_channels); or a callable of (in_channels, directions,
+        thresholds, k / len(hops)) that makes one, called once per hop count.
     learn_directions : learn them on the unit sphere (LEAP-L) or keep them fixed (LEAP-F).
     learn_thresholds : learn the thresholds too.
     edge_weight : 1 gives the Euler characteristic, 2 the published code's transform.
-    seed : of the directions and of the projection's initialization; torch's global generator is left alone.
+    seed : of the directions and of the projection's initialization, which leave torch's global generator alone then.
+        None: that generator decides, so that two encoders start differently and `torch.manual_seed` repeats both.
 
     Raises
     ------
     InvalidInputError
-        If k is not a multiple of the number of hops, or a size is not positive.
+        If k is not a multiple of the number of hops, a size is not positive, there is no such projection, or one
+        module is given for several hops.
 
     Examples
     --------
@@ -105,34 +137,43 @@ class LEAP(nn.Module):
         thresholds: int = 16,
         scale: float = 128.0,
         radius: float = 1.1,
-        projection: str = "conv1d",
+        projection: str | nn.Module | ProjectionMaker = "conv1d",
         learn_directions: bool = True,
         learn_thresholds: bool = False,
         edge_weight: float = 1.0,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         super().__init__()
         self.hops = (hops,) if isinstance(hops, int) else tuple(hops)
         _check_sizes(in_channels, out_channels, self.hops, directions, thresholds, scale)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.scale, self.radius, self.edge_weight, self.seed = scale, radius, edge_weight, seed
-        self.projection, self.learn_directions, self.learn_thresholds = projection, learn_directions, learn_thresholds
+        self.learn_directions, self.learn_thresholds = learn_directions, learn_thresholds
         self.num_directions, self.num_thresholds = directions, thresholds
-        with borrowed_generator(seed):
-            self.encoders = nn.ModuleList(
-                _OneHop(
-                    in_channels,
-                    out_channels // len(self.hops),
-                    directions,
-                    thresholds,
-                    radius,
-                    projection,
-                    learn_directions,
-                    learn_thresholds,
-                    seed,
-                )
-                for _ in self.hops
+        if isinstance(projection, nn.Module) and len(self.hops) > 1:
+            raise InvalidInputError(
+                f"one projection cannot serve {len(self.hops)} hop counts. Give a callable that makes one for each."
             )
+        self.encoders = nn.ModuleList()
+        with _drawing_from(seed):
+            for _ in self.hops:
+                size = (in_channels, directions, thresholds)
+                made = (
+                    projection
+                    if isinstance(projection, nn.Module)
+                    else make_projection(projection, *size, out_channels // len(self.hops))
+                )
+                self.encoders.append(_OneHop(*size, radius, made, learn_directions, learn_thresholds, seed))
+        self.projection = projection if isinstance(projection, str) else type(self._encoder(0).projection).__name__
+
+    def reset_parameters(self) -> None:
+        """Draw directions and projections anew, as when the encoder was made, and put the thresholds back.
+
+        With a seed that gives the same start again. Of a projection that was given, the parts are reset that know how.
+        """
+        with _drawing_from(self.seed):
+            for number in range(len(self.hops)):
+                self._encoder(number).reset_parameters(self.seed)
 
     def forward(
         self,
@@ -156,16 +197,16 @@ class LEAP(nn.Module):
         known = [None] * len(hoods) if stats is None else [stats] if isinstance(stats, Statistics) else list(stats)
         columns = []
         for number, (hood, statistics) in enumerate(zip(hoods, known, strict=True)):
-            directions = self._encoder(number).directions  # once, as each access normalizes them
+            directions = self._encoder(number).unit_directions()  # once, as each call normalizes them
             transform = self._transform(x, hood, number, statistics, directions)
-            columns.append(self._encoder(number).projection(transform, directions))
+            columns.append(self._project(transform, number, directions))
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def transform(
         self, x: Tensor, neighborhoods: Neighborhoods, number: int = 0, stats: Statistics | None = None
     ) -> Tensor:
         """Return the transform (N, D, T) for the hop count at position `number`."""
-        return self._transform(x, neighborhoods, number, stats, self._encoder(number).directions)
+        return self._transform(x, neighborhoods, number, stats, self._encoder(number).unit_directions())
 
     def _transform(
         self, x: Tensor, neighborhoods: Neighborhoods, number: int, stats: Statistics | None, directions: Tensor
@@ -177,8 +218,16 @@ class LEAP(nn.Module):
 
     def project(self, transform: Tensor, number: int = 0) -> Tensor:
         """Project a transform, such as one cached in the store, for the hop count at position `number`."""
-        encoder = self._encoder(number)
-        out: Tensor = encoder.projection(transform, encoder.directions)
+        return self._project(transform, number, self._encoder(number).unit_directions())
+
+    def _project(self, transform: Tensor, number: int, directions: Tensor) -> Tensor:
+        out = project(self._encoder(number).projection, transform, directions)
+        wanted = (len(transform), self.out_channels // len(self.hops))
+        if tuple(out.shape) != wanted:
+            raise InvalidInputError(
+                f"the projection {self.projection} must map {tuple(transform.shape)} to {wanted}. "
+                f"Got {tuple(out.shape)}."
+            )
         return out
 
     def _encoder(self, number: int) -> _OneHop:
@@ -187,7 +236,9 @@ class LEAP(nn.Module):
         return encoder
 
     def _per_hop(self, neighborhoods: Neighborhoods | Sequence[Neighborhoods]) -> list[Neighborhoods]:
-        hoods = [neighborhoods] if isinstance(neighborhoods, Neighborhoods) else list(neighborhoods)
+        hoods: list[Any] = list(neighborhoods) if isinstance(neighborhoods, list | tuple) else [neighborhoods]
+        for hood in hoods:
+            check_neighborhoods(hood, self.hops)
         met = tuple(hood.hops for hood in hoods)
         if met != self.hops:
             raise InvalidInputError(
@@ -212,6 +263,10 @@ class LEAP(nn.Module):
             "seed": self.seed,
         }
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+
+def _drawing_from(seed: int | None) -> AbstractContextManager[None]:
+    return nullcontext() if seed is None else borrowed_generator(seed)
 
 
 def _check_sizes(

@@ -123,8 +123,8 @@ class LeapEncoding(NodeEncoding):
             seed=0,
         )
         # Directions always start from seed 0; the projection's start is part of what a run's seed changes.
+        size = (in_channels, config.directions, config.thresholds, config.dim // len(config.hops))
         for encoder in self.leap.encoders:
-            size = (in_channels, config.directions, config.thresholds, config.dim // len(config.hops))
             encoder.projection = make_projection(config.projection, *size)
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:

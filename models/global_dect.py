@@ -1,30 +1,36 @@
 """The global classifiers dect-4k and dect-65k: the transform of a whole graph as an image, read by a small CNN."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
-from leap.models.backbones import GraphBatch
+from leap.models.backbones import GraphBackbone, GraphBatch
 from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.models.kernels.normalization import MARGIN, is_constant
 from leap.store.errors import InvalidInputError
 
 CELLS = 4  # the CNN's last image is averaged to 2 × 2
-CHANNELS = {"dect-4k": (8, 16), "dect-65k": (32, 64)}
-BUDGETS = {"dect-4k": 4_000, "dect-65k": 65_000}
 
 
-class GlobalDect(nn.Module):
+class GlobalDect(GraphBackbone):
     """Classify graphs by their Euler characteristic transform alone.
 
     The width of the last hidden layer is chosen so that the number of parameters is the closest to the budget.
     Directions are learned unless they would take more than half of it.
+
+    Attributes
+    ----------
+    budget : number of parameters.
+    channels : of the two convolutions.
     """
 
+    budget: ClassVar[int]
+    channels: ClassVar[tuple[int, int]]
     thresholds: Tensor
 
     def __init__(
         self,
-        name: str,
         in_channels: int,
         out_channels: int,
         *,
@@ -37,13 +43,14 @@ class GlobalDect(nn.Module):
         super().__init__()
         if min(directions, thresholds) < CELLS:
             raise InvalidInputError(
-                f"{name} needs at least {CELLS} directions and thresholds. Got {directions} and {thresholds}."
+                f"dect-4k and dect-65k need at least {CELLS} directions and thresholds. Got {directions} and "
+                f"{thresholds}."
             )
         self.scale, self.edge_weight = scale, edge_weight
         start = torch.from_numpy(random_directions(in_channels, directions, 0)).float()
-        self.directions = nn.Parameter(start, requires_grad=start.numel() <= BUDGETS[name] // 2)
+        self.directions = nn.Parameter(start, requires_grad=start.numel() <= self.budget // 2)
         self.register_buffer("thresholds", torch.from_numpy(threshold_grid(thresholds, radius)).float())
-        first, second = CHANNELS[name]
+        first, second = self.channels
         self.convolutions = nn.Sequential(
             nn.Conv2d(1, first, 3, padding=1),
             nn.ReLU(),
@@ -53,9 +60,9 @@ class GlobalDect(nn.Module):
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
         )
-        taken = trainable(self)
+        taken = sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
         flat = second * CELLS
-        width = max(1, round((BUDGETS[name] - taken - out_channels) / (flat + 1 + out_channels)))
+        width = max(1, round((self.budget - taken - out_channels) / (flat + 1 + out_channels)))
         self.mlp = nn.Sequential(nn.Linear(flat, width), nn.ReLU(), nn.Linear(width, out_channels))
 
     def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
@@ -90,6 +97,13 @@ def _largest(values: Tensor, batch: Tensor, count: int) -> Tensor:
     return values.new_zeros(count).scatter_reduce(0, batch, values, "amax")
 
 
-def trainable(module: nn.Module) -> int:
-    """Count the parameters that training changes."""
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+class SmallGlobalDect(GlobalDect):
+    """`dect-4k`."""
+
+    budget, channels = 4_000, (8, 16)
+
+
+class LargeGlobalDect(GlobalDect):
+    """`dect-65k`."""
+
+    budget, channels = 65_000, (32, 64)

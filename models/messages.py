@@ -53,7 +53,7 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
             f"x must have shape (N, d), with a weight for each edge and node. Got {tuple(x.shape)}, and {counts[0]} "
             f"and {counts[1]} weights for {edge_index.shape[-1]} edges."
         )
-    if x.device.type == "cpu" and x.dtype == torch.float32:
+    if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
         _check_edge_list(edge_index)
         return fused_gather(x, edge_index, weights.edges, weights.own)
     messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]
@@ -82,7 +82,7 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
         raise InvalidInputError(
             f"x must have shape (N, d) and scores (N, 2). Got {tuple(x.shape)} and {tuple(scores.shape)}."
         )
-    if x.device.type == "cpu" and x.dtype == torch.float32:
+    if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
         _check_edge_list(edge_index)
         return fused_attend(x, scores, edge_index, slope)
     source, target = edge_index

@@ -7,8 +7,8 @@ from leap.models.backbones import Widen, make_backbone
 from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
 from leap.models.encodings import LeapEncoding, NodeData, make_encoding
 from leap.models.generator import borrowed_generator
-from leap.models.global_dect import GlobalDect
-from leap.models.network_config import GLOBAL_BACKBONES, DatasetFacts, NetworkConfig
+from leap.models.network_config import DatasetFacts, NetworkConfig
+from leap.models.registries import BACKBONES, backbone_traits
 from leap.store.errors import InvalidInputError
 
 
@@ -31,23 +31,22 @@ class Network(nn.Module):
     def __init__(self, config: NetworkConfig, facts: DatasetFacts) -> None:
         super().__init__()
         self.config, self.facts = config, facts
-        is_global = config.backbone in GLOBAL_BACKBONES
+        self.looks_at_graphs = backbone_traits(config.backbone).looks_at_graphs
         is_node_task = facts.task == "node-classification"
-        if is_global and is_node_task:
+        if self.looks_at_graphs and is_node_task:
             raise InvalidInputError(f"{config.backbone} classifies whole graphs, not nodes. Use another backbone.")
         self.embedding = None if facts.codes is None else CategoricalEmbedding(facts.codes)
         width = facts.features if self.embedding is None else self.embedding.out_channels
-        looks_at_features = is_global or (config.leap is not None and config.leap_on == "features")
+        looks_at_features = self.looks_at_graphs or (config.leap is not None and config.leap_on == "features")
         needs_coordinates = self.embedding is not None and looks_at_features
         self.coordinates = learned_coordinates(width) if needs_coordinates else None
         seen = LEARNED_DIM if needs_coordinates else width
         encodings = {part: make_encoding(part, config, facts, seen) for part in config.parts}
         self.encodings = nn.ModuleDict(encodings)
         self.layer_encodings = nn.ModuleList()
-        self.is_pooled = not is_global and not is_node_task
-        if is_global:
-            self.backbone: nn.Module = GlobalDect(
-                config.backbone,
+        self.is_pooled = not self.looks_at_graphs and not is_node_task
+        if self.looks_at_graphs:
+            self.backbone: nn.Module = BACKBONES[config.backbone](
                 seen,
                 facts.outputs,
                 directions=config.directions,
@@ -62,8 +61,7 @@ class Network(nn.Module):
         backbone = make_backbone(config.backbone, width, facts.outputs, config.hidden, config.layers, extra)
         self.backbone = backbone
         if config.leap_every_layer:
-            hidden, layers = config.hidden or 32, config.layers or 5
-            self.layer_encodings.extend(LeapEncoding(config, hidden) for _ in range(layers - 1))
+            self.layer_encodings.extend(LeapEncoding(config, width) for width in backbone.widths[1:-1])
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return scores: (G, outputs), or (N, outputs) for node tasks.
@@ -77,7 +75,7 @@ class Network(nn.Module):
         features = x if self.embedding is None else self.embedding(x)
         points = features if self.coordinates is None else self.coordinates(features)
         graphs = nodes.graphs
-        if isinstance(self.backbone, GlobalDect):
+        if self.looks_at_graphs:
             scores: Tensor = self.backbone(points, graphs)
             return scores
         columns = [features, *(part(points, nodes) for part in self.encodings.values())]

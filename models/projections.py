@@ -4,10 +4,12 @@ Each maps (N, D, T), one Euler characteristic curve for each direction, to (N, k
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
+from leap.models.registries import PROJECTIONS
 from leap.store.errors import InvalidInputError
 
 HIDDEN = 8
@@ -28,6 +30,11 @@ class Projection(nn.Module, ABC):
     @abstractmethod
     def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
         """Project (N, D, T), computed along `directions` (d, D), to (N, k)."""
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, in the order in which they were drawn when the projection was made."""
+        for part in self.children():
+            reset_module(part)
 
 
 class LinearProjection(Projection):
@@ -113,25 +120,46 @@ class DirectedAttentionProjection(AttentionProjection):
         return super().forward(torch.cat([transform, along], dim=2), directions)
 
 
-PROJECTIONS: dict[str, type[Projection]] = {
-    "linear": LinearProjection,
-    "conv1d": ConvolutionProjection,
-    "deepsets": DeepSetsProjection,
-    "attention": AttentionProjection,
-    "attention-pe": DirectedAttentionProjection,
-}
+ProjectionMaker = Callable[[int, int, int, int], nn.Module]
 
 
-def make_projection(name: str, dim: int, directions: int, thresholds: int, out_channels: int) -> Projection:
-    """Return a projection by name.
+def make_projection(
+    projection: str | ProjectionMaker, dim: int, directions: int, thresholds: int, out_channels: int
+) -> nn.Module:
+    """Make a projection by its registered name, or with a callable of these four sizes.
 
     Parameters
     ----------
     dim : dimension of the features, which is that of a direction.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing has this name, or what was made is no torch module.
     """
-    if name not in PROJECTIONS:
-        raise InvalidInputError(f"no projection {name!r}. Choose from {', '.join(PROJECTIONS)}.")
-    return PROJECTIONS[name](dim, directions, thresholds, out_channels)
+    make: ProjectionMaker = PROJECTIONS[projection] if isinstance(projection, str) else projection
+    made = make(dim, directions, thresholds, out_channels)
+    if not isinstance(made, nn.Module):
+        raise InvalidInputError(f"the projection {projection!r} must make a torch module. Got {type(made).__name__}.")
+    return made
+
+
+def project(projection: nn.Module, transform: Tensor, directions: Tensor) -> Tensor:
+    """Project (N, D, T) to (N, k); any module will do, and a `Projection` is told the directions."""
+    arguments = (transform, directions) if isinstance(projection, Projection) else (transform,)
+    out: Tensor = projection(*arguments)
+    return out
+
+
+def reset_module(module: nn.Module) -> None:
+    """Reset a module by its own `reset_parameters`, or its parts one after the other; what has none stays."""
+    own = getattr(module, "reset_parameters", None)
+    if own is None:
+        for part in module.children():
+            reset_module(part)
+        own = getattr(module, "_reset_parameters", None)  # torch's attention calls it so
+    if own is not None:
+        own()
 
 
 def _mlp(size: int, hidden: int, out: int) -> nn.Sequential:

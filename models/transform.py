@@ -6,7 +6,7 @@ gradients and memory bounded by chunks.
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -79,11 +79,26 @@ def dect(
     >>> dect(x, hoods, right, torch.tensor([-0.5, 0.5, 1.1]), 500.0)[1, 0].round().abs()
     tensor([1., 1., 1.])
     """
+    if torch.compiler.is_compiling():
+        return _untraced_dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight)
+    return _dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight)
+
+
+def _dect(
+    x: Tensor,
+    neighborhoods: Neighborhoods,
+    directions: Tensor,
+    thresholds: Tensor,
+    scale: float,
+    stats: Statistics | tuple[Tensor, Tensor] | None,
+    edge_weight: float,
+) -> Tensor:
+    check_neighborhoods(neighborhoods)
     if x.ndim != 2 or not x.is_floating_point():
         raise InvalidInputError(f"x must be floating point of shape (N, d). Got {x.dtype} of shape {tuple(x.shape)}.")
     if x.dtype in (torch.float16, torch.bfloat16):  # too coarse for sums of squares, and float16 ends at 65,504
         wide = (x.float(), neighborhoods, directions.float(), thresholds.float(), scale)
-        return dect(*wide, stats=stats, edge_weight=edge_weight).to(x.dtype)
+        return _dect(*wide, stats, edge_weight).to(x.dtype)
     hoods = neighborhoods.numpy() if x.device.type == "cpu" else neighborhoods
     _check(x, hoods, directions, thresholds, scale, stats, edge_weight)
     index = None
@@ -106,6 +121,23 @@ def dect(
         kind = x.dtype if fits else torch.float64
         out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers).to(x.dtype)
     return out if order is None else torch.empty_like(out).index_copy(2, order, out)
+
+
+# Compiled kernels and numpy are nothing that torch.compile could trace: there it breaks the graph and runs as it is.
+# Torch's lazy form of `torch.compiler.disable`, which would import the whole compiler here.
+_untraced_dect: Any = torch._disable_dynamo(_dect)  # type: ignore[attr-defined]
+
+
+def check_neighborhoods(met: Any, hops: tuple[int, ...] = (1,)) -> None:
+    """Refuse what is not Neighborhoods, such as the edge_index that layers of PyG take."""
+    if not isinstance(met, Neighborhoods):
+        shape = f" of shape {tuple(met.shape)}" if isinstance(met, Tensor) else ""
+        count = hops[0] if len(hops) == 1 else hops
+        raise InvalidInputError(
+            f"the neighbourhoods of the nodes must be given as Neighborhoods. Got a {type(met).__name__}{shape}. "
+            "Make them once with `leap.pipeline.khop(edge_index, num_nodes, hops)`, or with the transform "
+            f"`AddNeighborhoods(hops={count})` and `Neighborhoods.from_data(batch, hops)`."
+        )
 
 
 def _check(

@@ -32,7 +32,7 @@ class PygEncoding(NodeEncoding):
     def __init__(self, ours: LeapEncoding) -> None:
         super().__init__()
         encoder = ours.leap.encoders[0]
-        self.transform = PygTransform(encoder.directions)  # type: ignore[arg-type]
+        self.transform = PygTransform(encoder.unit_directions())  # type: ignore[operator]
         self.projection = encoder.projection
         self.out_channels = ours.out_channels
 

@@ -1,6 +1,8 @@
 """LEAP as a module: published sizes, invariances, initialization, saving, batching and clear errors."""
 
+import copy
 import io
+import pickle
 
 import networkx as nx
 import numpy as np
@@ -11,7 +13,8 @@ from torch_geometric.loader import DataLoader
 
 from leap.models import LEAP, Statistics, dect
 from leap.models.kernels.directions import random_directions
-from leap.models.projections import PROJECTIONS, make_projection
+from leap.models.projections import make_projection
+from leap.models.registries import PROJECTIONS
 from leap.pipeline import AddNeighborhoods, khop
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
@@ -64,14 +67,14 @@ def test_learned_directions_are_parameters_and_fixed_ones_are_not():
 def test_directions_start_from_the_seed_and_stay_on_the_sphere():
     encoder = LEAP(3, seed=7)
     expected = torch.from_numpy(random_directions(3, 16, 7)).float()
-    torch.testing.assert_close(encoder.encoders[0].directions, expected)
+    torch.testing.assert_close(encoder.encoders[0].unit_directions(), expected)
     x, hoods = example()
     optimizer = torch.optim.Adam(encoder.parameters(), lr=0.5)
     for _ in range(5):
         optimizer.zero_grad()
         encoder(x, hoods).square().sum().backward()
         optimizer.step()
-    learned = encoder.encoders[0].directions
+    learned = encoder.encoders[0].unit_directions()
     assert not torch.allclose(learned, expected, atol=1e-2)
     torch.testing.assert_close(learned.norm(dim=0), torch.ones(16))
 
@@ -84,6 +87,106 @@ def test_initialization_leaves_the_global_generator_alone_and_repeats():
     assert torch.equal(torch.rand(4), expected)
     for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_without_a_seed_encoders_differ_and_follow_torchs_generator():
+    def start() -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        both = LEAP(3, hops=(1, 2)), LEAP(3, hops=(1, 2))
+        return [hop.unit_directions() for encoder in both for hop in encoder.encoders]
+
+    first, again = start(), start()
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not any(torch.allclose(first[a], first[b]) for a in range(4) for b in range(a))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("name", PROJECTIONS)
+def test_reset_parameters_gives_the_start_of_the_seed_again(name, learns):
+    options = {"hops": (1, 2), "projection": name, "learn_directions": learns, "learn_thresholds": learns, "seed": 5}
+    encoder, fresh = LEAP(3, **options), LEAP(3, **options)
+    with torch.no_grad():
+        for value in encoder.state_dict().values():
+            value.add_(1.0)
+    torch.manual_seed(1)
+    following = torch.rand(3)
+    torch.manual_seed(1)
+    encoder.reset_parameters()
+    assert torch.equal(torch.rand(3), following)
+    for key, value in fresh.state_dict().items():
+        assert torch.equal(encoder.state_dict()[key], value), key
+
+
+def test_reset_parameters_without_a_seed_draws_anew():
+    x, hoods = example()
+    encoder = LEAP(3, projection=torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(256, 10)))
+    before = encoder(x, hoods), encoder.encoders[0].projection[1].weight.clone()
+    encoder.reset_parameters()
+    assert not torch.allclose(encoder(x, hoods), before[0])
+    assert not torch.allclose(encoder.encoders[0].projection[1].weight, before[1])
+
+
+def test_a_module_serves_as_projection():
+    x, hoods = example()
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(256, 4))
+    encoder = LEAP(3, 4, projection=module)
+    out = encoder(x, hoods)
+    assert torch.equal(out, module(encoder.transform(x, hoods)))
+    assert "projection='Sequential'" in repr(encoder)
+    with pytest.raises(InvalidInputError, match=r"must map \(12, 16, 16\) to \(12, 5\). Got \(12, 4\)"):
+        LEAP(3, 5, projection=module)(x, hoods)
+    with pytest.raises(InvalidInputError, match="one projection cannot serve 2 hop counts"):
+        LEAP(3, 8, hops=(1, 2), projection=module)
+
+
+def test_a_callable_makes_a_projection_for_each_hop_count():
+    met = []
+
+    def make(*sizes: int) -> torch.nn.Module:
+        met.append(sizes)
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(sizes[1] * sizes[2], sizes[3]))
+
+    x, one = example(hops=1)
+    _, two = example(hops=2)
+    encoder = LEAP(3, 6, hops=(1, 2), directions=4, thresholds=5, projection=make)
+    assert met == [(3, 4, 5, 3)] * 2
+    assert encoder(x, [one, two]).shape == (12, 6)
+    with pytest.raises(InvalidInputError, match=r"must make a torch module\. Got int"):
+        LEAP(3, projection=lambda *sizes: 7)
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_copies_and_pickles_are_whole(learns):
+    x, hoods = example()
+    model = torch.nn.ModuleList([LEAP(3, learn_directions=learns, learn_thresholds=learns)])
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    others = [
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        torch.load(file, weights_only=False),
+    ]
+    for other in others:
+        assert torch.equal(other[0](x, hoods), model[0](x, hoods))
+        other[0].reset_parameters()
+        assert not torch.equal(other[0](x, hoods), model[0](x, hoods))
+
+
+def test_names_of_version_0_1_are_kept_in_checkpoints():
+    assert list(LEAP(3, projection="linear").state_dict()) == [
+        "encoders.0.thresholds",
+        "encoders.0.parametrizations.directions.original",
+        "encoders.0.projection.linear.weight",
+        "encoders.0.projection.linear.bias",
+    ]
+    assert "encoders.0.directions" in LEAP(3, learn_directions=False).state_dict()
+
+
+@pytest.mark.parametrize("given", [torch.tensor([[0, 1], [1, 0]]), [torch.tensor([[0, 1], [1, 0]])], None])
+def test_an_edge_index_is_refused_with_the_way_to_neighbourhoods(given):
+    with pytest.raises(InvalidInputError, match=r"Got a (Tensor of shape \(2, 2\)|NoneType). Make them once .*khop"):
+        LEAP(3)(torch.zeros(2, 3), given)
 
 
 def test_a_saved_encoder_gives_the_same_encoding():
@@ -99,8 +202,8 @@ def test_a_saved_encoder_gives_the_same_encoding():
 
 def test_the_repr_tells_encoders_apart():
     assert repr(LEAP(3)) != repr(LEAP(3, scale=64.0))
-    for text in ("in_channels=3", "hops=(1,)", "projection='conv1d'", "radius=1.1", "edge_weight=1.0", "seed=0"):
-        assert text in repr(LEAP(3))
+    for text in ("in_channels=3", "hops=(1,)", "projection='conv1d'", "radius=1.1", "edge_weight=1.0", "seed=7"):
+        assert text in repr(LEAP(3, seed=7))
 
 
 def test_several_hops_are_concatenated_and_share_the_dimensions():

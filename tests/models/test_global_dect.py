@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from leap.models.backbones import GraphBatch
-from leap.models.global_dect import GlobalDect
+from leap.models.global_dect import SmallGlobalDect
 from leap.models.network import DatasetFacts, Network, NetworkConfig
 from leap.store.errors import InvalidInputError
 
@@ -31,7 +31,7 @@ def test_the_transform_counts_nodes_minus_edges_below_each_threshold():
     graphs = [nx.cycle_graph(5), nx.empty_graph(0), nx.path_graph(4), nx.empty_graph(1), nx.complete_graph(4)]
     batch = batch_of(graphs)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(14, 3)).astype(np.float32))
-    model = GlobalDect("dect-4k", 3, 2, scale=1e6)
+    model = SmallGlobalDect(3, 2, scale=1e6)
     image = model.transform(x, batch).detach()
     for number, graph in enumerate(graphs):
         points = x[batch.batch == number].numpy().astype(np.float64)
@@ -50,7 +50,7 @@ def test_the_transform_counts_nodes_minus_edges_below_each_threshold():
 def test_translation_scaling_and_constant_features_do_no_harm():
     batch = batch_of([nx.cycle_graph(5), nx.path_graph(4)])
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32))
-    model = GlobalDect("dect-4k", 2, 2, scale=4.0)
+    model = SmallGlobalDect(2, 2, scale=4.0)
     torch.testing.assert_close(model.transform(3 * x + 1, batch), model.transform(x, batch), atol=1e-4, rtol=1e-4)
     flat = torch.full((9, 2), 1e5 / 3, requires_grad=True)
     scores = model(flat, batch)
@@ -60,7 +60,7 @@ def test_translation_scaling_and_constant_features_do_no_harm():
 
 
 def test_empty_graphs_score_zero_and_nodes_are_not_classified():
-    model = GlobalDect("dect-4k", 2, 3)
+    model = SmallGlobalDect(2, 3)
     assert torch.equal(model(torch.randn(3, 2), batch_of([nx.path_graph(3), nx.empty_graph(0)]))[1], torch.zeros(3))
     facts = DatasetFacts(features=2, outputs=3, task="node-classification")
     with pytest.raises(InvalidInputError, match="whole graphs"):

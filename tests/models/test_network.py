@@ -202,7 +202,7 @@ def test_several_hops_share_the_dimension():
 def test_the_seed_changes_projections_but_not_the_first_directions():
     one, two = (seeded(NetworkConfig(encoding="leap-l"), seed=seed) for seed in (1, 2))
     first, second = (network.encodings["leap-l"].leap.encoders[0] for network in (one, two))
-    assert torch.equal(first.directions, second.directions)
+    assert torch.equal(first.unit_directions(), second.unit_directions())
     assert not torch.equal(first.projection.first.weight, second.projection.first.weight)
 
 

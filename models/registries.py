@@ -1,0 +1,70 @@
+"""The projections and backbones that networks can be made of, by name; other packages may add theirs.
+
+An installed package offers parts through the entry-point groups `leap.projections` and `leap.backbones`, or registers
+them with a decorator: `@BACKBONES.register("name")`. Nothing here imports torch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from leap.store.registry import Registry
+
+
+@dataclass(frozen=True)
+class BackboneTraits:
+    """What options must know of a backbone before it is imported.
+
+    A backbone of another package says it as the class attribute `traits`.
+
+    Attributes
+    ----------
+    looks_at_graphs : it maps whole graphs to scores and takes neither encodings nor sizes nor pooling.
+    has_layers : the number of its layers can be chosen.
+    takes_leap_in_every_layer : its layers take columns beside the states (`extra`, `widen`).
+    """
+
+    looks_at_graphs: bool = False
+    has_layers: bool = False
+    takes_leap_in_every_layer: bool = False
+
+
+_LAYERED = BackboneTraits(has_layers=True, takes_leap_in_every_layer=True)
+_BUILTIN = {
+    "gcn": ("leap.models.backbones:GcnBackbone", _LAYERED),
+    "gat": ("leap.models.backbones:GatBackbone", _LAYERED),
+    "gin": ("leap.models.backbones:GinBackbone", _LAYERED),
+    "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits()),
+    "gps": ("leap.models.backbones:GpsBackbone", BackboneTraits(has_layers=True)),
+    "dect-4k": ("leap.models.global_dect:SmallGlobalDect", BackboneTraits(looks_at_graphs=True)),
+    "dect-65k": ("leap.models.global_dect:LargeGlobalDect", BackboneTraits(looks_at_graphs=True)),
+}
+
+BACKBONES: Registry[Any] = Registry("backbone", "leap.backbones", {name: at for name, (at, _) in _BUILTIN.items()})
+"""Callables that make a `Backbone`, or a `GraphBackbone` if it looks at whole graphs; see there for their arguments."""
+
+PROJECTIONS: Registry[Any] = Registry(
+    "projection",
+    "leap.projections",
+    {
+        "linear": "leap.models.projections:LinearProjection",
+        "conv1d": "leap.models.projections:ConvolutionProjection",
+        "deepsets": "leap.models.projections:DeepSetsProjection",
+        "attention": "leap.models.projections:AttentionProjection",
+        "attention-pe": "leap.models.projections:DirectedAttentionProjection",
+    },
+)
+"""Callables of (dimension of the features, directions, thresholds, out_channels) that make a projection."""
+
+
+def backbone_traits(name: str) -> BackboneTraits:
+    """Return what is known of a backbone; one of another package is imported for it.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such backbone.
+    """
+    if name in _BUILTIN:
+        return _BUILTIN[name][1]
+    traits: BackboneTraits = getattr(BACKBONES[name], "traits", BackboneTraits())
+    return traits
