@@ -277,7 +277,14 @@ def collect(
     Runs whose folder on this machine is gone are forgotten first. What interrupted commands left behind goes too, if
     nobody has touched it for DAYS days, an hour at least.
     """
-    from leap.store.collect import carry_out, plan_collection, stale_builds, stale_writes, sweep, tidy_index
+    from leap.store.collect import (
+        carry_out,
+        plan_collection,
+        remove_stale_builds,
+        stale_builds,
+        stale_writes,
+        tidy_index,
+    )
 
     store = settings.open_store()
     forgotten = store.references.gone_runs()
@@ -287,7 +294,7 @@ def collect(
         for run in forgotten:
             store.references.forget_run(run)
         verdicts = carry_out(store, verdicts, keep_days)
-        sweep(store, stale, keep_days)
+        remove_stale_builds(store, stale, keep_days)
         for path in partial:
             store.location.remove(path)
         tidy_index(store)

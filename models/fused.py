@@ -18,7 +18,7 @@ from leap.models.kernels.normalization import inverse_scale, normalize, spread_m
 from leap.models.kernels.threads import cut, share
 from leap.models.kernels.transforms import kernels_for
 from leap.store.errors import InvalidInputError
-from leap.store.neighborhoods import check_ids
+from leap.store.graphs.neighborhoods import check_ids
 
 # Sigmoids below which one thread is faster: torch's own threads keep spinning for a while after whatever torch did
 # before, and a second thread of ours would share a core with them.

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.models import kernels
-from leap.pipeline.graphs import Graphs, RawGraphs
+from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import Graphs
+from leap.store.graphs.ragged import pointers
 
 FeatureChoice = Literal["degree", "constant", "rwpe"]
 
@@ -88,7 +90,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     elif y is not None:
         summary["targets"] = int(y.shape[1])
     return Graphs(
-        node_ptr=_pointers(counts),
+        node_ptr=pointers(counts),
         indptr=adjacency.indptr,
         indices=adjacency.indices,
         x=x,
@@ -99,12 +101,6 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
         feature_source=source,
         summary=summary,
     )
-
-
-def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    pointers = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers
 
 
 def _checked_counts(node_counts: NDArray[Any]) -> NDArray[np.int64]:

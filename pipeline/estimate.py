@@ -56,7 +56,7 @@ def estimate(reader: GraphReader, hops: int, cap: int | None, seed: int) -> Esti
     members = edges = 0.0
     sampled = covered = 0
     for part in chosen:
-        order = np.argsort(np.diff(reader.array(part.index, "indptr")), kind="stable")
+        order = np.argsort(reader.dataset.degrees(part.index), kind="stable")
         picked = np.sort(order[_evenly(len(order), quota)]) + part.node_lo
         local = reader.around_ids(picked.astype(np.int64), hops)
         found_members, found_edges = kernels.count_khop(

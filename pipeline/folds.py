@@ -1,16 +1,12 @@
 """The published evaluation protocol: five seeded folds over graphs, and random masks over nodes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leap.pipeline.graphs import Task
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-Fold = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+from leap.store.graphs.dataset import PARTS, Fold
 
 VALIDATION_SHARE = 0.25
 
@@ -30,7 +26,7 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
 
     Returns
     -------
-    list of (train, val, test)
+    list of {"train", "val", "test"}
         int64 graph numbers in scikit-learn's order (train and val shuffled, test ascending). Empty where the
         protocol cannot be followed: another task, fewer than `n_folds` graphs, no class with `n_folds`
         members, or a training part too small to be split. A class with fewer members than folds is merely
@@ -54,30 +50,9 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
         warnings.simplefilter("ignore", UserWarning)  # "the least populated class has only …": documented above
         for rest, test in splitter.split(np.zeros(num_graphs), y if stratified else None):
             train, val = train_test_split(rest, test_size=VALIDATION_SHARE, random_state=seed)
-            result.append((train.astype(np.int64), val.astype(np.int64), test.astype(np.int64)))
+            parts = (members.astype(np.int64) for members in (train, val, test))
+            result.append(dict(zip(PARTS, parts, strict=True)))
     return result
-
-
-def fold_table(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n_folds: int = 5) -> "pa.Table":
-    """`folds` as a table: graph (int64), fold (int8), part (dictionary of train, val, test).
-
-    One row for each graph and fold, ordered by fold, then part, then as `folds` orders them; no rows without
-    folds.
-    """
-    import pyarrow as pa
-
-    numbers, graphs, parts = [], [], []
-    for number, fold in enumerate(folds(y, task, num_graphs, seed, n_folds)):
-        for part, members in enumerate(fold):
-            graphs.append(members)
-            numbers.append(np.full(len(members), number, dtype=np.int8))
-            parts.append(np.full(len(members), part, dtype=np.int8))
-
-    def joined(pieces: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-        return np.concatenate(pieces) if pieces else np.empty(0, dtype=dtype)
-
-    part_column = pa.DictionaryArray.from_arrays(joined(parts, np.int8), pa.array(["train", "val", "test"]))
-    return pa.table({"graph": joined(graphs, np.int64), "fold": joined(numbers, np.int8), "part": part_column})
 
 
 def node_masks(y: NDArray[Any], seed: int = 42, splits: int = 10) -> dict[str, NDArray[np.bool_]]:
@@ -102,4 +77,4 @@ def node_masks(y: NDArray[Any], seed: int = 42, splits: int = 10) -> dict[str, N
     for split in range(splits):
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, split])))
         dealt[np.lexsort((rng.random(len(labels)), labels)), split] = deal
-    return {part: dealt == code for code, part in enumerate(("train", "val", "test"))}
+    return {part: dealt == code for code, part in enumerate(PARTS)}

@@ -14,9 +14,9 @@ from torch_geometric.data import Batch
 from leap.models.backbones import GraphBatch
 from leap.models.transform import Statistics
 from leap.store import Neighborhoods
-from leap.store.attachment import attribute_name, entry_fingerprints
 from leap.store.errors import InvalidInputError
-from leap.store.stream import ArrayBatch, GraphStream
+from leap.store.graphs import ArrayBatch, GraphStream
+from leap.store.graphs.attachment import SHIFTED, attachment, attribute_name, graph_fingerprints
 
 _tensor = torch.from_numpy
 _OWN_NAMES = frozenset({"x", "edge_index", "y", "batch", "ptr", "number", "train_mask", "val_mask", "test_mask"})
@@ -115,10 +115,11 @@ def to_pyg_batch(batch: ArrayBatch) -> Batch:
     if batch.y is not None:
         values["y"] = _tensor(batch.y)
         slices["y"] = each if batch.masks is None else nodes
+    fingerprints = graph_fingerprints(batch.edge_index, ptr) if batch.neighborhoods else ptr
     for hops, hoods in batch.neighborhoods.items():
         name = attribute_name(hops)
-        values[name], slices[name] = _attachment(batch, hoods, entries, each)
-        shifts[name] = dict.fromkeys(values[name], no_shift) | {"nodes_index": shift, "edges_index": shift}
+        values[name], slices[name] = attachment(hoods, ptr, fingerprints)
+        shifts[name] = dict.fromkeys(values[name], no_shift) | dict.fromkeys(SHIFTED, shift)
     for hops, (mean, scale) in batch.stats.items():
         name = attribute_name(hops)
         values |= {f"{name}_mean": _tensor(mean), f"{name}_scale": _tensor(scale)}
@@ -127,24 +128,6 @@ def to_pyg_batch(batch: ArrayBatch) -> Batch:
     result._slice_dict = {name: slices.get(name, nodes) for name in values}
     result._inc_dict = {name: shifts.get(name, no_shift) for name in values}
     return result
-
-
-def _attachment(
-    batch: ArrayBatch, hoods: Neighborhoods, entries: NDArray[np.int64], each: Tensor
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return what `AddNeighborhoods` attaches, for all graphs of the batch, and where each graph's part begins."""
-    source, target = batch.edge_index - np.repeat(batch.ptr[:-1], np.diff(entries))
-    totals = np.append(np.zeros(1, np.int64), np.cumsum(entry_fingerprints(source, target)))
-    arrays = {
-        "nodes_index": (hoods.nodes, hoods.node_ptr[batch.ptr]),
-        "edges_index": (hoods.edges, hoods.edge_ptr[batch.ptr]),
-        "node_counts": (np.diff(hoods.node_ptr), batch.ptr),
-        "edge_counts": (np.diff(hoods.edge_ptr), batch.ptr),
-        "cap": (np.full(batch.num_graphs, hoods.cap or 0), each.numpy()),
-        "fingerprint": (np.diff(totals[entries]), each.numpy()),
-    }
-    parts = {name: _tensor(array) for name, (array, _) in arrays.items()}
-    return parts, {name: _tensor(begins) for name, (_, begins) in arrays.items()}
 
 
 class StreamDataset(IterableDataset[Any]):

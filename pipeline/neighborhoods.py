@@ -6,7 +6,7 @@ import numpy as np
 
 from leap.models import kernels
 from leap.store.errors import InvalidInputError
-from leap.store.neighborhoods import Neighborhoods
+from leap.store.graphs.neighborhoods import Neighborhoods
 
 
 def khop(

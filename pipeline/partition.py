@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.store import Partition
+from leap.store.graphs import Graphs
+
+POINTER_BYTES = 8
 
 
 def cumulative(cost: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
@@ -39,6 +42,13 @@ def plan_partitions(
         Partition(index=i, graph_lo=g_lo, graph_hi=g_hi, node_lo=n_lo, node_hi=n_hi)
         for i, (g_lo, g_hi, n_lo, n_hi) in enumerate(pieces)
     ]
+
+
+def plan_dataset(graphs: Graphs, partition_bytes: int) -> list[Partition]:
+    """Cut a dataset by the bytes of its features and adjacency."""
+    row = graphs.x.itemsize * graphs.x.shape[1] + POINTER_BYTES
+    cost = np.diff(graphs.indptr) * graphs.indices.itemsize + row
+    return plan_partitions(graphs.node_ptr, cumulative(cost), float(partition_bytes))
 
 
 def plan_whole_graphs(node_ptr: NDArray[np.int64], total: NDArray[np.float64], target: float) -> list[Partition]:

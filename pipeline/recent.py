@@ -48,6 +48,12 @@ class RecentValues(Generic[V]):
                     self._making.pop(key, None)
             return value
 
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
     def _known(self, key: Hashable) -> tuple[V, int] | None:
         known = self._values.get(key)
         if known is not None:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
 from leap.pipeline.neighborhoods import khop
-from leap.store.attachment import write_attachment
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.attachment import attachment, attribute_name, fingerprint
 
 
 class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
@@ -67,7 +68,10 @@ class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
                 "Give a graph without edges an empty one, of shape (2, 0)."
             )
         for hops in self.hops:
-            write_attachment(data, khop(data.edge_index, data.num_nodes, hops, cap=self.cap, seed=self.seed))
+            hoods = khop(data.edge_index, data.num_nodes, hops, cap=self.cap, seed=self.seed)
+            prints = np.array([fingerprint(data.edge_index)])
+            parts = attachment(hoods, np.array([0, hoods.num_nodes]), prints).parts
+            data[attribute_name(hops)] = {name: part.to(data.edge_index.device) for name, part in parts.items()}
         return data
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Arrays of a partition in Zarr v3: written with a checksum of every file, read only if the checksum holds."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -100,15 +100,15 @@ def write_group(
     return store.records
 
 
-def read_group(
-    location: Location,
-    path: str,
-    names: Iterable[str] | None,
-    records: Mapping[str, FileRecord],
-    key: str,
-    prefix: str,
-) -> dict[str, NDArray[Any]]:
-    """Read arrays of the group at `path`, all of them by default, checking every byte.
+def write_root(location: Location, path: str, attributes: Mapping[str, Any]) -> None:
+    """Write the metadata of an artifact's outermost group at `path`."""
+    zarr.create_group(location.zarr_store(path, read_only=False), attributes=dict(attributes))
+
+
+def read_array(
+    location: Location, path: str, name: str, records: Mapping[str, FileRecord], key: str, prefix: str
+) -> NDArray[Any]:
+    """Read one array of the group at `path` through Zarr, checking every byte.
 
     Parameters
     ----------
@@ -116,20 +116,6 @@ def read_group(
     prefix : path of the group below the artifact.
     """
     store = _CheckedStore(location.zarr_store(path, read_only=True), records, prefix, key)
-    wanted = set(array_names(records, prefix)) if names is None else set(names)
-    group = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)
-    result = {}
-    for name in sorted(wanted):
-        if f"{prefix}/{name}/zarr.json" not in records:
-            raise KeyError(name)
-        array = group[name]
-        assert isinstance(array, zarr.Array)
-        result[name] = np.asarray(array[...])
-    return result
-
-
-def array_names(records: Mapping[str, FileRecord], prefix: str) -> list[str]:
-    """Names of the arrays of a group, from the artifact's files."""
-    start = f"{prefix}/"
-    inner = (name[len(start) :] for name in records if name.startswith(start))
-    return sorted(name.split("/")[0] for name in inner if name.count("/") == 1 and name.endswith("/zarr.json"))
+    array = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)[name]
+    assert isinstance(array, zarr.Array)
+    return np.asarray(array[...])

@@ -2,18 +2,22 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from leap import store
 from leap.store.errors import DamagedArtifactError, LeapError
 from leap.store.index import drop
 from leap.store.location import Location
 from leap.store.manifest import MANIFEST, Manifest, Partition
-from leap.store.neighborhoods import Neighborhoods
+from leap.store.request import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
 
 ARTIFACTS, BUILDS = "artifacts", "builds"
 
@@ -46,9 +50,11 @@ def erase(location: Location, key: str) -> None:
 class Artifact:
     """Read access to one artifact; immutable, cheap to open, safe to send to another process.
 
+    It holds arrays, tables and files, whatever they mean: that is known to the types of `leap.store.graphs`.
+
     Parameters
     ----------
-    dim : for a view, how many leading columns of `encoding` (and of `eigenvalues`) it shows.
+    dim : for a view, which smaller `dim` than its own it answers.
     """
 
     def __init__(self, location: Location, manifest: Manifest, dim: int | None = None) -> None:
@@ -63,13 +69,13 @@ class Artifact:
 
     @property
     def kind(self) -> str:
-        """What it is: dataset, neighborhoods, rwpe, lape, lect or dect."""
+        """What it is: a dataset, or what was derived from one."""
         return self.manifest.kind
 
     @property
     def params(self) -> dict[str, Any]:
         """Parameters that it was asked for with."""
-        return self.manifest.params | ({"dim": self.dim} if self.dim is not None else {})
+        return self.manifest.params | ({COLUMNS: self.dim} if self.dim is not None else {})
 
     @property
     def partitions(self) -> list[Partition]:
@@ -85,7 +91,13 @@ class Artifact:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         return f"Artifact({self.kind} of {self.manifest.dataset}, key={self.key[:12]}, {shown})"
 
-    def read(self, partition: int, names: Iterable[str] | None = None) -> "dict[str, NDArray[Any]]":
+    def view(self, dim: int | None) -> Self:
+        """Return the artifact itself, or a view that answers a smaller `dim`."""
+        if dim is None or self.params.get(COLUMNS) == dim:
+            return self
+        return type(self)(self._location, self.manifest, dim)
+
+    def read(self, partition: int, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return arrays of one partition, all by default.
 
         Raises
@@ -95,48 +107,32 @@ class Artifact:
         KeyError
             If the partition has no such array.
         """
-        from leap.store.arrays import read_group
-
-        prefix = self.partitions[partition].name
-        arrays = read_group(
-            self._location,
-            f"{folder_of(self.key)}/{prefix}",
-            names,
-            self.manifest.files,
-            self.key,
-            prefix,
-        )
-        if self.dim is not None:
-            for name in {"encoding", "eigenvalues"} & arrays.keys():
-                arrays[name] = arrays[name][:, : self.dim]
-        return arrays
+        prefix, files = self.partitions[partition].name, self.manifest.files
+        found = {}
+        for name in _array_names(files, prefix) if names is None else names:
+            array = store.chunks.read_array(self.read_file, files, f"{prefix}/{name}")
+            if array is None:  # laid out by somebody else
+                path = f"{folder_of(self.key)}/{prefix}"
+                array = store.arrays.read_array(self._location, path, name, files, self.key, prefix)
+            found[name] = array
+        return found
 
     def array_names(self) -> list[str]:
         """Names of the arrays that each partition holds."""
-        from leap.store.arrays import array_names
+        return _array_names(self.manifest.files, self.partitions[0].name) if self.partitions else []
 
-        return array_names(self.manifest.files, self.partitions[0].name) if self.partitions else []
+    def shape(self, name: str, partition: int = 0) -> tuple[int, ...]:
+        """Shape of one array of a partition, from its metadata."""
+        layout = json.loads(self.read_file(f"{self.partitions[partition].name}/{name}/zarr.json"))
+        return tuple(layout["shape"])
 
-    def load(self, name: str) -> "NDArray[Any]":
+    def load(self, name: str) -> NDArray[Any]:
         """Return one array over all partitions, concatenated; for arrays with a row per node or per graph."""
-        import numpy as np
-
         return np.concatenate([self.read(part.index, [name])[name] for part in self.partitions])
 
-    def neighborhoods(self, partition: int | None = None) -> Neighborhoods:
-        """Return the neighbourhoods of one partition, or of the whole dataset, with dataset-wide node ids."""
-        names = ["node_ptr", "nodes", "edge_ptr", "edges"]
-        chosen = self.partitions if partition is None else [self.partitions[partition]]
-        known: dict[str, Any] = {"hops": self.params["hops"], "cap": self.params["cap"]}
-        parts = [Neighborhoods(**(known | self.read(part.index, names))) for part in chosen]
-        return parts[0] if len(parts) == 1 else Neighborhoods.concat(parts, renumber=False)
-
-    def table(self, name: str) -> "pa.Table":
-        """Return a Parquet table of the artifact, such as "graphs", "folds" or "partitions"."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        return pq.read_table(pa.BufferReader(self.read_file(f"{name}.parquet")))
+    def table(self, name: str, columns: Sequence[str] | None = None) -> "pa.Table":
+        """Return a Parquet table of the artifact, such as "partitions", or some of its columns."""
+        return store.tables.decode(self.read_file(f"{name}.parquet"), columns)
 
     def read_file(self, name: str) -> bytes:
         """Return one file of the artifact, checked."""
@@ -153,7 +149,7 @@ class Artifact:
             )
         return data
 
-    def __iter__(self) -> "Iterator[dict[str, NDArray[Any]]]":
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
         """Iterate over the partitions' arrays."""
         return (self.read(part.index) for part in self.partitions)
 
@@ -184,3 +180,10 @@ class Artifact:
         # Records of finished partitions stay behind a build; anything else was put there by somebody.
         found += [f"{name} does not belong to the artifact" for name in stray if thorough]
         return found
+
+
+def _array_names(files: Collection[str], group: str) -> list[str]:
+    """Names of the arrays of a group, from the names of the artifact's files."""
+    start = f"{group}/"
+    inner = (name[len(start) :] for name in files if name.startswith(start))
+    return sorted(name.split("/")[0] for name in inner if name.count("/") == 1 and name.endswith("/zarr.json"))

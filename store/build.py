@@ -14,10 +14,11 @@ import contextlib
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from leap import store
 from leap.store import index
 from leap.store.artifact import Artifact, builds_of, erase, folder_of
 from leap.store.conditional import create_file
@@ -74,11 +75,9 @@ class PartitionWriter:
         LeaseLostError
             If the build was over before the record was written; nothing stays then.
         """
-        from leap.store.arrays import write_group
-
         location = locate(self.url)
         path = f"{self.folder}/{partition.name}.{uuid.uuid4().hex}"
-        files = write_group(location, path, arrays, partition.model_dump())
+        files = store.arrays.write_group(location, path, arrays, partition.model_dump())
         record = {
             "files": {name: asdict(entry) for name, entry in sorted(files.items())},
             "partition": partition.model_dump(),
@@ -94,11 +93,15 @@ class PartitionWriter:
 
 @dataclass
 class Build:
-    """The right to make one artifact; its lock is held by whoever opened it (`Store.building`)."""
+    """The right to make one artifact; its lock is held by whoever opened it (`Store.building`).
+
+    `typed` makes an artifact of its manifest.
+    """
 
     location: Location
     key: str
     lock: Holding
+    typed: Callable[[Manifest], Artifact]
     published: Artifact | None = None
     reads: tuple[str, ...] = ()
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -215,22 +218,18 @@ class Build:
         index.add(self.location, manifest)
         if not create_file(self.location, f"{folder}/{MANIFEST}", manifest.encode()):
             manifest = Manifest.decode(self.location.read_bytes(f"{folder}/{MANIFEST}"), self.key)
-        self.published = Artifact(self.location, manifest)
+        self.published = self.typed(manifest)
         return self.published
 
     def _write_beside(self, path: str, draft: Manifest, tables: "Mapping[str, pa.Table]") -> dict[str, FileRecord]:
         """Write what lies beside the partitions to a folder of ours."""
-        import zarr
-
         files = {}
         for name, table in tables.items():
-            data = _parquet(table)
+            data = store.tables.encode(table)
             self.location.write_bytes(f"{path}/{name}.parquet", data)
             files[f"{name}.parquet"] = _file_record(data)
-        zarr.create_group(
-            self.location.zarr_store(path, read_only=False),
-            attributes={"kind": draft.kind, "dataset": draft.dataset, "key": draft.key},
-        )
+        attributes = {"kind": draft.kind, "dataset": draft.dataset, "key": draft.key}
+        store.arrays.write_root(self.location, path, attributes)
         files["zarr.json"] = _file_record(self.location.read_bytes(f"{path}/zarr.json"))
         return files
 
@@ -292,12 +291,3 @@ def _read_finished(location: Location, path: str, partition: Partition) -> Finis
 
 def _file_record(data: bytes) -> FileRecord:
     return FileRecord(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-
-
-def _parquet(table: "pa.Table") -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue().to_pybytes())

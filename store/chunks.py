@@ -1,46 +1,29 @@
-"""Read arrays of a partition straight from their chunks, many times quicker than through Zarr for small ones.
+"""Read arrays straight from their chunks, many times quicker than through Zarr for small ones.
 
 Only what `leap.store.arrays` writes is understood: whole rows to a chunk, little endian, at most Blosc. Anything else
 is left to Zarr.
 """
 
 import json
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
-
-from leap.store.artifact import Artifact
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numcodecs import blosc
+from numpy.typing import NDArray
 
 _BYTES = ({"name": "bytes"}, {"name": "bytes", "configuration": {"endian": "little"}})
-_VIEWED = frozenset({"encoding", "eigenvalues"})
 
 
-def read_arrays(artifact: Artifact, partition: int, names: Iterable[str]) -> "dict[str, NDArray[Any]]":
-    """Return arrays of one partition, as `Artifact.read` does.
+def read_array(read_file: Callable[[str], bytes], files: Collection[str], path: str) -> NDArray[Any] | None:
+    """Return the array at a path, None if its layout is not ours.
 
-    Raises
-    ------
-    DamagedArtifactError
-        If a file is missing or any of its bits differ from what was published.
-    KeyError
-        If the partition has no such array.
+    Parameters
+    ----------
+    read_file : returns a file of the artifact, checked; raises KeyError if there is no such file.
+    files : names of the artifact's files.
     """
-    found: dict[str, NDArray[Any]] = {}
-    for name in names:
-        array = _read(artifact, f"{artifact.partitions[partition].name}/{name}")
-        if array is None:
-            found |= artifact.read(partition, [name])
-        else:
-            found[name] = array[:, : artifact.dim] if artifact.dim is not None and name in _VIEWED else array
-    return found
-
-
-def _read(artifact: Artifact, path: str) -> "NDArray[Any] | None":
-    layout = json.loads(artifact.read_file(f"{path}/zarr.json"))
+    layout = json.loads(read_file(f"{path}/zarr.json"))
     shape, chunk = layout["shape"], layout["chunk_grid"].get("configuration", {}).get("chunk_shape", [])
     if not _is_plain(layout, shape, chunk):
         return None
@@ -50,14 +33,12 @@ def _read(artifact: Artifact, path: str) -> "NDArray[Any] | None":
     for number, low in enumerate(range(0, shape[0] if array.size else 0, rows)):
         name = f"{path}/c/{number}" + (f"/{inner}" if inner else "")
         target = array[low : low + rows]
-        if name not in artifact.manifest.files:  # Zarr writes no chunk of nothing but its fill value
+        if name not in files:  # Zarr writes no chunk of nothing but its fill value
             target[...] = layout["fill_value"]
             continue
-        data = artifact.read_file(name)
+        data = read_file(name)
         whole = target if len(target) == rows else buffer  # the last chunk is stored in full length
         if len(layout["codecs"]) == 2:
-            from numcodecs import blosc
-
             blosc.decompress(data, whole)
         else:
             whole.reshape(-1)[:] = np.frombuffer(data, array.dtype)

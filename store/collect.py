@@ -10,7 +10,7 @@ from leap.store.errors import ArtifactInUseError, DamagedArtifactError, InvalidI
 from leap.store.index import drop, tidy
 from leap.store.lock import exclusive
 from leap.store.manifest import MANIFEST
-from leap.store.store import Store
+from leap.store.store import ArtifactStore
 from leap.store.usage import USAGE
 
 SECONDS_A_DAY = 86_400.0
@@ -26,7 +26,7 @@ class Verdict:
     reason: str
 
 
-def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[Verdict]:
+def plan_collection(store: ArtifactStore, keep_days: float = 14.0, now: float | None = None) -> list[Verdict]:
     """Judge every artifact.
 
     Kept is what is tagged, pinned, used by a recorded run whose folder is not gone, named by a stage manifest, read by
@@ -45,7 +45,7 @@ def plan_collection(store: Store, keep_days: float = 14.0, now: float | None = N
     return _judge(store, artifacts, keep_days, time.time() if now is None else now)
 
 
-def _judge(store: Store, artifacts: dict[str, Artifact], keep_days: float, now: float) -> list[Verdict]:
+def _judge(store: ArtifactStore, artifacts: dict[str, Artifact], keep_days: float, now: float) -> list[Verdict]:
     store.references.require_readable()
     reasons: dict[str, str] = {}
     for tag, key in store.references.tags().items():
@@ -80,7 +80,7 @@ def _judge(store: Store, artifacts: dict[str, Artifact], keep_days: float, now: 
 
 
 def carry_out(
-    store: Store, verdicts: list[Verdict], keep_days: float = 14.0, now: float | None = None
+    store: ArtifactStore, verdicts: list[Verdict], keep_days: float = 14.0, now: float | None = None
 ) -> list[Verdict]:
     """Remove what a plan condemns, and return the final verdicts.
 
@@ -109,7 +109,7 @@ def carry_out(
     return [new if not old.keep else old for old, new in zip(verdicts, final, strict=True)]
 
 
-def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:
+def stale_builds(store: ArtifactStore, keep_days: float = 14.0, now: float | None = None) -> list[str]:
     """Keys of unfinished artifacts, and of what is left of builds, that nobody has touched for `keep_days` days.
 
     An hour is the least: a build under way is never stale.
@@ -122,7 +122,7 @@ def stale_builds(store: Store, keep_days: float = 14.0, now: float | None = None
     ]
 
 
-def _is_stale(store: Store, key: str, keep_days: float, now: float) -> bool:
+def _is_stale(store: ArtifactStore, key: str, keep_days: float, now: float) -> bool:
     folders = [builds_of(key), *([folder_of(key)] if store.missing([key]) else [])]
     # Where the file system tells no times, nothing looks old.
     times = [info.mtime_ns or now * 1e9 for folder in folders for info in store.location.files(folder).values()]
@@ -133,7 +133,9 @@ def _term(keep_days: float) -> float:
     return max(keep_days * SECONDS_A_DAY, GRACE_SECONDS)
 
 
-def sweep(store: Store, keys: list[str], keep_days: float = 14.0, now: float | None = None) -> None:
+def remove_stale_builds(
+    store: ArtifactStore, keys: list[str], keep_days: float = 14.0, now: float | None = None
+) -> None:
     """Remove unfinished artifacts and what is left of builds, except where somebody has gone on meanwhile."""
     now = time.time() if now is None else now
     for key in keys:
@@ -145,20 +147,20 @@ def sweep(store: Store, keys: list[str], keep_days: float = 14.0, now: float | N
             store.location.remove(builds_of(key))
 
 
-def stale_writes(store: Store, keep_days: float = 14.0, now: float | None = None) -> list[str]:
+def stale_writes(store: ArtifactStore, keep_days: float = 14.0, now: float | None = None) -> list[str]:
     """Paths of what interrupted writes and removals left anywhere in the store, by the same rule."""
     now = time.time() if now is None else now
     touched = store.location.staged()
     return sorted(path for path, time_ns in touched.items() if now - time_ns / 1e9 > _term(keep_days))
 
 
-def tidy_index(store: Store, now: float | None = None) -> None:
+def tidy_index(store: ArtifactStore, now: float | None = None) -> None:
     """Remove entries of the index that name no artifact, and add those that are missing."""
     now = time.time() if now is None else now
     tidy(store.location, [artifact.manifest for artifact in store.list()], now - GRACE_SECONDS)
 
 
-def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artifact]:
+def plan_removal(store: ArtifactStore, names: list[str], *, cascade: bool) -> list[Artifact]:
     """Return the artifacts to remove for the given keys or tags.
 
     Raises
@@ -185,7 +187,7 @@ def plan_removal(store: Store, names: list[str], *, cascade: bool) -> list[Artif
     return [artifacts[key] for key in artifacts if key in chosen]
 
 
-def unreadable(store: Store, names: list[str]) -> list[str]:
+def unreadable(store: ArtifactStore, names: list[str]) -> list[str]:
     """Return the keys among the given keys or tags whose manifest is damaged, so that nothing else is known of them."""
     found = []
     for key in dict.fromkeys(store.resolve(name) for name in names):
@@ -196,7 +198,7 @@ def unreadable(store: Store, names: list[str]) -> list[str]:
     return found
 
 
-def remove(store: Store, keys: list[str]) -> list[str]:
+def remove(store: ArtifactStore, keys: list[str]) -> list[str]:
     """Remove artifacts with their usage, tags and pins; return the stage manifests that named them and went too."""
     gone = set(keys)
     for key in keys:

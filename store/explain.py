@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leap.store.artifact import Artifact
-from leap.store.store import Store
+from leap.store.store import ArtifactStore
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Explanation:
 
 
 def explain(
-    store: Store,
+    store: ArtifactStore,
     kind: str,
     dataset: str,
     source: str | None,

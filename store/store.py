@@ -1,4 +1,4 @@
-"""`Store`: find, read, make, check and name artifacts under one root."""
+"""`ArtifactStore`: find, read, make, check and name artifacts under one root."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from leap.store.artifact import ARTIFACTS, BUILDS, Artifact, erase, folder_of
 from leap.store.build import Build
@@ -45,16 +45,8 @@ class Problem:
     message: str
 
 
-class Store:
-    """A feature store: immutable artifacts under content-addressed keys.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> store = Store.open(tempfile.mkdtemp())
-    >>> store.list()
-    []
-    """
+class ArtifactStore:
+    """Immutable artifacts under content-addressed keys, whatever they hold."""
 
     def __init__(self, location: Location, clock: Clock = SYSTEM_CLOCK) -> None:
         self.location = location
@@ -63,7 +55,7 @@ class Store:
         self.index = Index(location, self._manifests)
 
     @classmethod
-    def open(cls, url: str | os.PathLike[str] | None = None) -> "Store":
+    def open(cls, url: str | os.PathLike[str] | None = None) -> Self:
         """Open the store at a directory or fsspec URL (default: `LEAP_STORE`, then `.leap`).
 
         A place that is empty or does not exist yet is a store without artifacts; nothing is written until an
@@ -96,7 +88,7 @@ class Store:
         return self.location.url
 
     def __repr__(self) -> str:
-        return f"Store({self.url!r})"
+        return f"{type(self).__name__}({self.url!r})"
 
     # Reading
 
@@ -150,7 +142,11 @@ class Store:
 
     def _open(self, key: str) -> Artifact:
         data = self.location.read_bytes(f"{folder_of(key)}/{MANIFEST}")
-        return Artifact(self.location, Manifest.decode(data, key))
+        return self.typed(Manifest.decode(data, key))
+
+    def typed(self, manifest: Manifest) -> Artifact:
+        """Return the artifact of a manifest; a store of something in particular returns it as what it is."""
+        return Artifact(self.location, manifest)
 
     def resolve(self, name: str) -> str:
         """Return the full key for a key, an unambiguous beginning of one (4 characters or more), or a tag."""
@@ -209,7 +205,7 @@ class Store:
             fewest = min((artifact.params[COLUMNS] for artifact in fitting), default=0)
             fitting = [artifact for artifact in fitting if artifact.params[COLUMNS] == fewest]
         if len(fitting) == 1:
-            return view(fitting[0], params.get(COLUMNS))
+            return fitting[0].view(params.get(COLUMNS))
         shown = ", ".join(f"{name}={value}" for name, value in params.items()) or "any parameters"
         if not fitting:
             there = of_kind or self.list(dataset=dataset)
@@ -250,7 +246,7 @@ class Store:
         for key in self.index.answering(request):
             found = self.lookup(key)
             if found is not None and request.is_answered_by(found.manifest):
-                return view(found, request.columns)
+                return found.view(request.columns)
         return None
 
     def discard(self, key: str, reason: str) -> None:
@@ -293,7 +289,7 @@ class Store:
         """
         self._create()
         with exclusive(self.location, key, on_wait, self._clock) as lock:
-            build = Build(self.location, key, lock, self.lookup_unlocked(key), tuple(reads))
+            build = Build(self.location, key, lock, self.typed, self.lookup_unlocked(key), tuple(reads))
             found = build.published is not None
             start = time.perf_counter()
             try:
@@ -362,13 +358,6 @@ def _fits(artifact: Artifact, params: dict[str, Any]) -> bool:
         artifact.params.get(name, -1) >= value if name == COLUMNS else artifact.params.get(name) == value
         for name, value in params.items()
     )
-
-
-def view(artifact: Artifact, dim: int | None) -> Artifact:
-    """Return the artifact itself, or its first `dim` columns if it has more."""
-    if dim is None or artifact.params.get("dim") == dim:
-        return artifact
-    return Artifact(artifact._location, artifact.manifest, dim)
 
 
 def _check_marker(location: Location) -> None:

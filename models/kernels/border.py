@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from leap.models.kernels.compiling import kernel, read_only
 from leap.store.errors import InvalidInputError
-from leap.store.neighborhoods import check_ids, check_pointers
+from leap.store.graphs.neighborhoods import check_ids, check_pointers
 
 Ids = NDArray[np.int32] | NDArray[np.int64]
 Sources = tuple[int, int] | NDArray[Any] | None

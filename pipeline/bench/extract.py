@@ -12,7 +12,7 @@ TARGET = 20.0
 def compare_extract(session: Session) -> Iterator[Comparison]:
     """Compare a warm stage: the dataset is ingested and code is loaded, but nothing is read or extracted yet."""
     from leap.pipeline import Context, extract, ingest
-    from leap.pipeline.reader import open_reader
+    from leap.pipeline.reader import MEMORY
     from leap.store import Store
     from leap.store.collect import remove
 
@@ -21,7 +21,7 @@ def compare_extract(session: Session) -> Iterator[Comparison]:
 
     def forget() -> None:
         remove(context.store, [artifact.key for artifact in context.store.list("neighborhoods")])
-        open_reader.cache_clear()  # each repeat reads the dataset from its files
+        MEMORY.clear()  # each repeat reads the dataset from its files
 
     peer = session.loop_seconds(1)
     ours = median_seconds(lambda: extract(GRAPH, 1, context=context), session.options.repeats, forget)

@@ -48,7 +48,7 @@ def _store(session: Session, graphs: int, partition_mb: float) -> tuple[EpochOpt
     from leap.pipeline import Context, IngestOptions, Workforce, encode, extract
     from leap.pipeline.bench.small_graphs import small_graphs
     from leap.store import Store
-    from leap.store.stream import GraphStream
+    from leap.store.graphs import GraphStream
 
     folder: Path = session.folder / f"stream-{graphs}"
     session.reporter.note(f"storing {graphs:,} small graphs with neighbourhoods and RWPE")

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from leap.store import Store
-from leap.store.stream import ArrayBatch, GraphStream
+from leap.store.graphs import ArrayBatch, GraphStream
 
 
 @dataclass(frozen=True)

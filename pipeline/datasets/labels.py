@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from leap.pipeline.graphs import Task
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.dataset import LARGEST_CODE as LARGEST_CODE
 
-LARGEST_CODE = 2**24
-"""Categories from here on are refused: networks look embeddings up in a table with a place for each code."""
 CODES_END = (
     f"Whole numbers are categories, which end at {LARGEST_CODE:,}: number them from 0, or write measurements as real "
     "numbers (1.0)."

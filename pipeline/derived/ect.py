@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
@@ -11,6 +11,8 @@ from leap.pipeline.derived.neighborhoods import NeighborhoodsRecipe
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Neighborhoods, Partition
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import StoredEncoding, StoredNeighborhoods
+from leap.store.graphs.stored import HoodRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,24 +22,6 @@ if TYPE_CHECKING:
 
 CELLS_A_SECOND = 5e6
 Operands = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
-
-
-class _Part(NamedTuple):
-    """One partition of the neighbourhoods, with the statistics of its nodes."""
-
-    hoods: Neighborhoods
-    mean: "NDArray[Any]"
-    scale: "NDArray[Any]"
-
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        hoods = (self.hoods.node_ptr, self.hoods.nodes, self.hoods.edge_ptr, self.hoods.edges)
-        return sum(int(array.nbytes) for array in (*hoods, self.mean, self.scale))
-
-
-def _read_part(neighborhoods: Artifact, partition: int) -> _Part:
-    arrays = neighborhoods.read(partition, ["mean", "scale"])
-    return _Part(neighborhoods.neighborhoods(partition), arrays["mean"], arrays["scale"])
 
 
 class TransformRecipe(Recipe):
@@ -134,31 +118,23 @@ class TransformRecipe(Recipe):
 
     def _normalized(
         self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
-    ) -> "tuple[NDArray[Any], Neighborhoods, NDArray[Any], NDArray[Any]]":
+    ) -> "tuple[NDArray[Any], Neighborhoods, NDArray[Any] | None, NDArray[Any] | None]":
         """Return member features, neighbourhoods over them, means and scales of the partition's nodes."""
         import numpy as np
 
-        hoods, mean, scale = [], [], []
-        for part in neighborhoods.partitions:
-            lo, hi = max(part.node_lo, partition.node_lo), min(part.node_hi, partition.node_hi)
-            if lo < hi:
-                known = reader.input(neighborhoods, part.index, _read_part)
-                rows = slice(lo - part.node_lo, hi - part.node_lo)
-                hoods.append(known.hoods.select(rows.start, rows.stop, shift=0))
-                mean.append(known.mean[rows])
-                scale.append(known.scale[rows])
-        if not hoods:
-            empty = neighborhoods.neighborhoods(0).select(0, 0)
-            width = reader.dataset.manifest.summary["features"]
-            return np.zeros((0, width), np.float32), empty, np.zeros((0, width), np.float32), np.zeros(0, np.float32)
-        joined = hoods[0] if len(hoods) == 1 else Neighborhoods.concat(hoods, renumber=False)
-        ids = np.unique(joined.nodes)
+        stored = StoredNeighborhoods.of(neighborhoods)
+
+        def rows(part: int) -> HoodRows:  # parts that are smaller than their input come one after the other
+            return reader.remember((stored.path, part), lambda: stored.rows(part))
+
+        hoods, mean, scale = stored.between(partition.node_lo, partition.node_hi, rows)
+        ids = np.unique(hoods.nodes)
         local = replace(
-            joined,
-            nodes=np.searchsorted(ids, joined.nodes).astype(joined.nodes.dtype),
-            edges=np.searchsorted(ids, joined.edges).astype(joined.edges.dtype),
+            hoods,
+            nodes=np.searchsorted(ids, hoods.nodes).astype(hoods.nodes.dtype),
+            edges=np.searchsorted(ids, hoods.edges).astype(hoods.edges.dtype),
         )
-        return reader.features(ids.astype(np.int64)), local, np.concatenate(mean), np.concatenate(scale)
+        return reader.features(ids.astype(np.int64)), local, mean, scale
 
 
 class DectRecipe(TransformRecipe):
@@ -176,7 +152,7 @@ class DectRecipe(TransformRecipe):
         """Transform the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
         operands = self._operands(reader, partition, inputs["neighborhoods"])
         encoding = kernels.dect_forward(*operands, self.scale, self.edge_weight)
-        return {"encoding": encoding}, {"nodes": partition.num_nodes}
+        return StoredEncoding.arrays(encoding), {"nodes": partition.num_nodes}
 
 
 class LectRecipe(TransformRecipe):
@@ -196,4 +172,4 @@ class LectRecipe(TransformRecipe):
         """Count in the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
         operands = self._operands(reader, partition, inputs["neighborhoods"])
         encoding = kernels.ect_forward(*operands, self.complex)
-        return {"encoding": encoding}, {"nodes": partition.num_nodes}
+        return StoredEncoding.arrays(encoding), {"nodes": partition.num_nodes}

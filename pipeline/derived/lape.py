@@ -8,6 +8,7 @@ from pydantic import Field
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
+from leap.store.graphs import StoredEncoding
 
 if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader
@@ -55,10 +56,7 @@ class LapeRecipe(Recipe):
         local = reader.around(partition.node_lo, partition.node_hi, 0)
         node_ptr = reader.node_ptr(partition) - partition.node_lo
         result = kernels.lape(local.indptr, local.indices, node_ptr, self.dim, self.drop)
-        arrays: Arrays = {
-            "encoding": result.vectors.astype(np.float32),
-            "eigenvalues": result.eigenvalues,
-        }
+        arrays = StoredEncoding.arrays(result.vectors.astype(np.float32), result.eigenvalues)
         return arrays, {"graphs": partition.graph_hi - partition.graph_lo, "solver": result.status}
 
     def summarize(self, statistics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

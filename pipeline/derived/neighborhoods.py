@@ -7,8 +7,9 @@ from pydantic import Field, model_validator
 
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
-from leap.store import Artifact, Partition
+from leap.store import Artifact, Neighborhoods, Partition
 from leap.store.errors import InvalidInputError, NeighborhoodsTooLargeError
+from leap.store.graphs import StoredNeighborhoods
 
 if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader, LocalGraph
@@ -90,7 +91,7 @@ class NeighborhoodsRecipe(Recipe):
             "max_members": int(sizes.max(initial=0)),
             "max_edges": int(np.diff(edge_ptr).max(initial=0)),
         }
-        arrays: dict[str, Any] = {"node_ptr": node_ptr, "edge_ptr": edge_ptr}
+        mean = scale = None
         if not reader.dataset.manifest.summary["categorical"]:
             mean, scale = _mean_and_scale(reader, local, node_ptr, nodes)
             if not np.isfinite(scale).all():
@@ -98,13 +99,13 @@ class NeighborhoodsRecipe(Recipe):
                     f"the features of {reader.dataset.manifest.dataset!r} reach {np.abs(mean).max():.3g} and more, and "
                     "the spread of a neighbourhood does not fit a 32-bit number. Scale them down."
                 )
-            arrays |= {"mean": mean, "scale": scale}
             statistics["constant"] = int((scale == 0).sum())
             statistics["max_scale"] = float(scale.max(initial=0.0))
         ids = local.ids.astype(nodes.dtype)
         is_shifted = len(ids) > 0 and not (ids[0] == 0 and ids[-1] == len(ids) - 1)
-        arrays |= {"nodes": ids[nodes], "edges": ids[edges]} if is_shifted else {"nodes": nodes, "edges": edges}
-        return arrays, statistics
+        found = (ids[nodes], ids[edges]) if is_shifted else (nodes, edges)
+        hoods = Neighborhoods(node_ptr, found[0], edge_ptr, found[1], self.hops, self.cap)
+        return StoredNeighborhoods.arrays(hoods, mean, scale), statistics
 
 
 def _mean_and_scale(reader: "GraphReader", local: "LocalGraph", node_ptr: Any, nodes: Any) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from pydantic import Field
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.store import Artifact, Partition
+from leap.store.graphs import StoredEncoding
 
 if TYPE_CHECKING:
     from leap.pipeline.reader import GraphReader
@@ -54,4 +55,4 @@ class RwpeRecipe(Recipe):
         local = reader.around(partition.node_lo, partition.node_hi, (self.dim + 1) // 2 + 1)
         start = int(local.sources[0]) if len(local.sources) else 0
         encoding = kernels.rwpe(local.indptr, local.indices, self.dim, start, start + partition.num_nodes)
-        return {"encoding": encoding.astype(np.float32)}, {"nodes": partition.num_nodes}
+        return StoredEncoding.arrays(encoding.astype(np.float32)), {"nodes": partition.num_nodes}

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from leap.models import dect, kernels
 from leap.pipeline.neighborhoods import khop
-from leap.pipeline.reader import GraphReader, all_node_ptr
 from leap.pipeline.reports.figures import COLOR_MAP, COLORS, GRID, INK, MUTED, PAPER, color_bar, new_figure
 from leap.pipeline.reports.names import backbone_label, counted, minus
 from leap.pipeline.reports.page import Panel, Plot, Section
@@ -22,6 +21,7 @@ from leap.pipeline.reports.results import FinishedRun
 from leap.pipeline.training.checkpoint import load
 from leap.store import Artifact, Store
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import StoredGraphs
 
 FEWEST_NODES = 5
 MOST_NODES = 100_000
@@ -104,8 +104,8 @@ def _learned(run: FinishedRun, fingerprint: str) -> tuple[Floats, Floats]:
 
 def _graph(dataset: Artifact, wanted: int | None) -> tuple[int, Floats, Ints]:
     """Return number, features and edges of a graph: the one wanted, or the first that is not too small."""
-    reader = GraphReader(dataset)
-    pointers = all_node_ptr(reader)
+    stored = StoredGraphs.of(dataset)
+    pointers = stored.node_ptr()
     sizes = np.diff(pointers)
     name = dataset.manifest.dataset
     if wanted is not None and not 0 <= wanted < len(sizes):
@@ -116,9 +116,9 @@ def _graph(dataset: Artifact, wanted: int | None) -> tuple[int, Floats, Ints]:
     if sizes[number] > MOST_NODES:
         raise InvalidInputError("its graph is too large to draw")
     ids = np.arange(pointers[number], pointers[number + 1])
-    counts, neighbours = reader.rows(ids)
-    ends = np.stack([np.repeat(np.arange(len(ids)), counts), neighbours - pointers[number]])
-    return number, np.asarray(reader.features(ids), dtype=np.float64), ends[:, ends[0] < ends[1]].astype(np.int64)
+    rows = stored.neighbours(ids)
+    ends = np.stack([np.repeat(np.arange(len(ids)), rows.lengths), rows["indices"] - pointers[number]])
+    return number, np.asarray(stored.features(ids), dtype=np.float64), ends[:, ends[0] < ends[1]].astype(np.int64)
 
 
 def neighborhood(run: FinishedRun, look: Look) -> Section:

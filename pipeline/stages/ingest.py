@@ -12,13 +12,14 @@ from leap.pipeline.canonical import canonicalize
 from leap.pipeline.cluster import Workforce, employ
 from leap.pipeline.datasets import Source, SourceOptions, resolve
 from leap.pipeline.datasets.source import Progress
-from leap.pipeline.folds import node_masks
-from leap.pipeline.graphs import Graphs
+from leap.pipeline.folds import folds, node_masks
+from leap.pipeline.partition import plan_dataset
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import Wanted, Work, obtain, retrying, versions
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store import Artifact, Build, Manifest
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import Graphs
 from leap.store.keys import dataset_key
 
 ALGORITHM = 1
@@ -102,12 +103,8 @@ def ingest_artifact(
     key = _key(source, fingerprint, options)
 
     def prepare() -> Work:  # input that cannot be used leaves the store untouched
-        from leap.pipeline.stages.dataset_content import uncompressed_bytes
-
         graphs = _read(source, options, context)
-        return Work(
-            uncompressed_bytes(graphs), lambda build: _write(build, source, fingerprint, options, graphs, context)
-        )
+        return Work(graphs.nbytes, lambda build: _write(build, source, fingerprint, options, graphs, context))
 
     def find() -> Artifact | None:
         return context.store.lookup(key)
@@ -166,7 +163,6 @@ def _write(
     graphs: Graphs,
     context: Context,
 ) -> tuple[Artifact, int]:
-    from leap.pipeline.stages.dataset_content import content_digest, dataset_tables, partition_arrays, plan_dataset
 
     plan = plan_dataset(graphs, options.params["partition_bytes"])
     with context.reporter.task(f"storing {source.name}", len(plan)) as advance:
@@ -174,9 +170,9 @@ def _write(
         for part in plan:
             build.check()
             if part.index not in finished:
-                build.writer.write(part, partition_arrays(graphs, part), {"nodes": part.num_nodes})
+                build.writer.write(part, graphs.arrays(part), {"nodes": part.num_nodes})
             advance(1)
-    content = content_digest(graphs, plan, options.params["partition_bytes"])
+    content = graphs.digest(plan, options.params["partition_bytes"])
     draft = Manifest(
         kind="dataset",
         key=build.key,
@@ -185,18 +181,12 @@ def _write(
         algorithm=ALGORITHM,
         source=content,
         content=content,
-        summary={
-            **graphs.summary,
-            "features": int(graphs.x.shape[1]),
-            "categorical": graphs.is_categorical,
-            "feature_source": graphs.feature_source,
-            "task": graphs.task,
-            "classes": graphs.classes,
-        },
+        summary=graphs.facts,
         provenance={"source": fingerprint, "versions": versions()},
         partitions=plan,
     )
-    return build.publish(draft, dataset_tables(graphs, plan)), len(finished)
+    published = folds(graphs.y, graphs.task, graphs.num_graphs)
+    return build.publish(draft, graphs.tables(plan, published)), len(finished)
 
 
 class _OnDemandExecutor:

@@ -144,7 +144,6 @@ def retrying(store: Store, attempt: Callable[[], list[ArtifactReport]]) -> list[
             if not error.key or not remaining:
                 raise
             store.discard(error.key, str(error))
-            open_reader.cache_clear()
     raise AssertionError("unreachable")
 
 

@@ -13,7 +13,7 @@ from leap.models.encodings import NodeData
 from leap.models.transform import Statistics
 from leap.pipeline.training.requirements import name_in_batch
 from leap.store import Artifact
-from leap.store.stream import ArrayBatch, GraphStream
+from leap.store.graphs import ArrayBatch, GraphStream
 
 KEPT_BYTES = 256 * 2**20  # tensors of a validation or test part that stay from epoch to epoch
 EVALUATION_NODES = 16_384
@@ -80,7 +80,7 @@ class Part:
             with_stats=inputs.with_stats,
         )
         self._mask = mask
-        self._is_node_task = inputs.dataset.manifest.summary["task"] == "node-classification"
+        self._is_node_task = self._stream.dataset.is_node_task
         self._has_node_items = self._is_node_task if items is None else items == "node"
         self._is_kept = (not shuffle or self._is_node_task) and self._stream.nbytes <= KEPT_BYTES
         self._kept: list[Batch] | None = None

@@ -19,11 +19,10 @@ from leap.pipeline.training.loop import Epoch, Training
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, RunFolder, done_fold, not_removed
-from leap.pipeline.training.splits import Split, graph_labels
+from leap.pipeline.training.splits import Split, labels_of, part_sizes
 from leap.store import Artifact, Store
 from leap.store.disk import needing_space, replacing, write
 from leap.store.errors import WorkFailedError
-from leap.store.store import view
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Source:
         return Inputs(
             store.get(self.dataset),
             [store.get(key) for key in self.neighborhoods],
-            [view(store.get(key), dim) for key, dim in self.encodings],
+            [store.get(key).view(dim) for key, dim in self.encodings],
             self.with_stats,
         )
 
@@ -130,7 +129,7 @@ def _run(job: FoldJob) -> dict[str, Any]:
         "best_epoch": progress.best_epoch,
         "test": {"loss": test.loss, **test.metrics},
         "val": {"loss": val.loss, **val.metrics},
-        "sizes": {"train": _size(job, inputs, "train"), "val": len(val.items), "test": len(test.items)},
+        "sizes": part_sizes(inputs.dataset, job.split),
         "seconds": progress.seconds,
         "seconds_an_epoch": _seconds_an_epoch(progress.history),
     }
@@ -168,13 +167,7 @@ def _objective(job: FoldJob, dataset: Artifact) -> Objective:
     if job.facts.task != "graph-regression":
         return CrossEntropy(job.class_weights)
     assert job.split.graphs is not None
-    return StandardizedError.of(graph_labels(dataset)[job.split.graphs["train"]])
-
-
-def _size(job: FoldJob, inputs: Inputs, part: str) -> int:
-    if job.split.graphs is not None:
-        return len(job.split.graphs[part])
-    return int(inputs.dataset.load(f"{part}_mask")[:, job.split.mask].sum())
+    return StandardizedError.of(labels_of(dataset)[job.split.graphs["train"]])
 
 
 def _write_predictions(path: Path, job: FoldJob, test: Evaluation) -> None:

@@ -51,7 +51,7 @@ def plan_training(
 ) -> TrainPlan:
     """Return the plan of a training. The dataset itself is ingested if it is not stored yet; nothing else is made."""
     from leap.models.network import count_parameters
-    from leap.pipeline.training.splits import PARTS, make_splits
+    from leap.pipeline.training.splits import make_splits, part_sizes
 
     report, artifact = ingest_artifact(dataset, ingest_options or IngestOptions(), context)
     artifacts = [{"kind": "dataset", "params": report.params, "key": report.key, "cached": True}]
@@ -62,12 +62,6 @@ def plan_training(
         entry = {"kind": recipe.kind, "params": recipe.params, "key": request.key if found is None else found.key}
         artifacts.append(entry | {"cached": found is not None})
     facts = dataset_facts(artifact)
-    sizes = []
-    for split in make_splits(artifact, options):
-        if split.graphs is not None:
-            sizes.append({part: len(split.graphs[part]) for part in PARTS})
-        else:
-            columns = {part: artifact.load(f"{part}_mask")[:, split.mask] for part in PARTS}
-            sizes.append({part: int(column.sum()) for part, column in columns.items()})
+    sizes = [part_sizes(artifact, split) for split in make_splits(artifact, options)]
     counts = count_parameters(options.network, facts)
     return TrainPlan(artifact.manifest.dataset, options, facts, artifacts, sizes, counts)

@@ -8,6 +8,7 @@ from leap.pipeline.stages.options import validated
 from leap.pipeline.training.options import TrainOptions
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import StoredGraphs
 
 TASKS = ("graph-classification", "graph-regression", "node-classification")
 
@@ -88,31 +89,10 @@ def needs_statistics(options: TrainOptions) -> bool:
 
 def dataset_facts(dataset: Artifact) -> DatasetFacts:
     """Return what a network must know; for categorical features this reads all of them once."""
-    summary = dataset.manifest.summary
-    outputs = len(summary["classes"]) if summary.get("classes") else len(target_columns(dataset))
+    graphs = StoredGraphs.of(dataset)
     return DatasetFacts(
-        features=summary["features"],
-        codes=_codes(dataset) if summary["categorical"] else None,
-        outputs=outputs,
-        task=summary["task"],
+        features=graphs.num_features,
+        codes=graphs.codes() if graphs.is_categorical else None,
+        outputs=len(graphs.classes) if graphs.classes else graphs.num_targets,
+        task=dataset.manifest.summary["task"],
     )
-
-
-def target_columns(dataset: Artifact) -> list[str]:
-    """Names of the regression targets in the table of graphs."""
-    return [name for name in dataset.table("graphs").column_names if name.startswith("target_")]
-
-
-def _codes(dataset: Artifact) -> tuple[tuple[int, ...], ...]:
-    import numpy as np
-
-    met: list[set[int]] = [set() for _ in range(dataset.manifest.summary["features"])]
-    for part in dataset.partitions:
-        x = dataset.read(part.index, ["x"])["x"]
-        for column, values in enumerate(met):
-            values.update(np.unique(x[:, column]).tolist())
-    if any(min(values, default=0) < 0 for values in met):
-        raise InvalidInputError(
-            f"categorical features of {dataset.manifest.dataset!r} hold negative codes. Number them from zero."
-        )
-    return tuple(tuple(sorted(values)) for values in met)

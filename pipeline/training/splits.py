@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from leap.pipeline.folds import folds
 from leap.pipeline.training.options import PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED, TrainOptions
-from leap.pipeline.training.requirements import target_columns
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
-
-PARTS = ("train", "val", "test")
+from leap.store.graphs import StoredGraphs
+from leap.store.graphs.dataset import PARTS, Fold
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Split:
     """
 
     number: int
-    graphs: dict[str, NDArray[np.int64]] | None = None
+    graphs: Fold | None = None
     mask: int | None = None
 
 
@@ -38,50 +37,37 @@ def make_splits(dataset: Artifact, options: TrainOptions) -> list[Split]:
     InvalidInputError
         If the dataset is too small to be cut.
     """
-    summary = dataset.manifest.summary
-    if summary["task"] == "node-classification":
-        columns = dataset.read(0, ["train_mask"])["train_mask"].shape[1]
-        return [Split(number, mask=number) for number in range(min(options.folds, columns))]
-    is_published = (options.folds, options.split_seed) == (PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED)
-    found = _stored(dataset) if is_published else _cut(dataset, options)
+    stored = StoredGraphs.of(dataset)
+    if stored.is_node_task:
+        return [Split(number, mask=number) for number in range(min(options.folds, stored.num_masks))]
+    if (options.folds, options.split_seed) == (PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED):
+        found: list[Fold] = stored.folds()
+    else:
+        found = folds(stored.labels(), stored.task, stored.num_graphs, options.split_seed, options.folds)
     if not found:
         raise InvalidInputError(
-            f"{dataset.manifest.dataset!r} has {summary['graphs']:,} graphs, too few for {options.folds} folds with a "
+            f"{dataset.manifest.dataset!r} has {stored.num_graphs:,} graphs, too few for {options.folds} folds with a "
             "validation part each. Use fewer --folds or more graphs."
         )
-    return found
+    return [Split(number, graphs=parts) for number, parts in enumerate(found)]
 
 
-def _stored(dataset: Artifact) -> list[Split]:
-    table = dataset.table("folds")
-    graph, fold = table["graph"].to_numpy(), table["fold"].to_numpy()
-    part = table["part"].combine_chunks()
-    names, codes = part.dictionary.to_pylist(), part.indices.to_numpy()
-    return [
-        Split(int(number), {name: graph[(fold == number) & (codes == names.index(name))] for name in PARTS})
-        for number in np.unique(fold)
-    ]
+def part_sizes(dataset: Artifact, split: Split) -> dict[str, int]:
+    """Return how many graphs or nodes each part of a fold has."""
+    if split.graphs is not None:
+        return {part: len(split.graphs[part]) for part in PARTS}
+    masks = StoredGraphs.of(dataset).masks() or {}
+    return {part: int(mask[:, split.mask].sum()) for part, mask in masks.items()}
 
 
-def _cut(dataset: Artifact, options: TrainOptions) -> list[Split]:
-    summary = dataset.manifest.summary
-    labels = graph_labels(dataset)
-    cut = folds(labels, summary["task"], summary["graphs"], options.split_seed, options.folds)
-    return [Split(number, dict(zip(PARTS, parts, strict=True))) for number, parts in enumerate(cut)]
-
-
-def graph_labels(dataset: Artifact) -> NDArray[Any]:
-    """Labels (G,) or targets (G, t) of all graphs."""
-    table = dataset.table("graphs")
-    if "label" in table.column_names:
-        labels: NDArray[Any] = table["label"].to_numpy()
-        return labels
-    return np.stack([table[name].to_numpy() for name in target_columns(dataset)], axis=1)
+def labels_of(dataset: Artifact) -> NDArray[Any]:
+    """Labels or targets of all graphs or, for node tasks, nodes of a dataset that has some."""
+    labels = StoredGraphs.of(dataset).labels()
+    assert labels is not None
+    return labels
 
 
 def class_frequencies(dataset: Artifact) -> list[float]:
     """Share of each class in the whole dataset."""
-    is_node_task = dataset.manifest.summary["task"] == "node-classification"
-    labels = dataset.load("y") if is_node_task else graph_labels(dataset)
-    counts = np.bincount(labels, minlength=len(dataset.manifest.summary["classes"]))
+    counts = np.bincount(labels_of(dataset), minlength=len(dataset.manifest.summary["classes"]))
     return [float(share) for share in counts / counts.sum()]

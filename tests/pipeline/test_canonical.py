@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leap.pipeline.canonical import canonicalize
-from leap.pipeline.graphs import Graphs, RawGraphs
+from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import Graphs
 
 
 def raw(counts=(3, 0, 2), edges=((0, 1), (1, 0), (1, 2), (3, 4)), **fields) -> RawGraphs:

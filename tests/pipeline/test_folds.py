@@ -6,14 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-from leap.pipeline.folds import fold_table, folds, node_masks
+from leap.pipeline.folds import folds, node_masks
+from leap.store.graphs.dataset import fold_table
 
 LABELS = np.random.default_rng(0).integers(0, 4, 203)
 
 
 def test_classification_folds_are_scikit_learns_stratified_ones():
     expected = StratifiedKFold(5, shuffle=True, random_state=42).split(LABELS, LABELS)
-    for (train, val, test), (rest, held_out) in zip(folds(LABELS, "graph-classification", 203), expected, strict=True):
+    for fold, (rest, held_out) in zip(folds(LABELS, "graph-classification", 203), expected, strict=True):
+        train, val, test = fold.values()
         left, right = train_test_split(rest, test_size=0.25, random_state=42)
         assert test.tolist() == held_out.tolist()
         assert (train.tolist(), val.tolist()) == (left.tolist(), right.tolist())
@@ -21,7 +23,7 @@ def test_classification_folds_are_scikit_learns_stratified_ones():
 
 def test_regression_folds_are_scikit_learns_plain_ones():
     expected = [test.tolist() for _, test in KFold(5, shuffle=True, random_state=42).split(np.zeros(50))]
-    assert [test.tolist() for _, _, test in folds(np.zeros((50, 3)), "graph-regression", 50)] == expected
+    assert [fold["test"].tolist() for fold in folds(np.zeros((50, 3)), "graph-regression", 50)] == expected
 
 
 def test_folds_do_not_depend_on_how_labels_are_coded():
@@ -29,11 +31,11 @@ def test_folds_do_not_depend_on_how_labels_are_coded():
     for one, other in zip(
         folds(LABELS, "graph-classification", 203), folds(renamed, "graph-classification", 203), strict=True
     ):
-        assert all(a.tolist() == b.tolist() for a, b in zip(one, other, strict=True))
+        assert all(one[part].tolist() == other[part].tolist() for part in one)
 
 
 def test_the_seed_changes_the_folds():
-    one, other = (folds(LABELS, "graph-classification", 203, seed=seed)[0][2].tolist() for seed in (42, 43))
+    one, other = (folds(LABELS, "graph-classification", 203, seed=seed)[0]["test"].tolist() for seed in (42, 43))
     assert one != other
 
 
@@ -44,9 +46,9 @@ def test_every_graph_is_tested_once_and_never_in_two_parts(count, classes, n_fol
     result = folds(y, "graph-regression" if regression else "graph-classification", count, n_folds=n_folds)
     assert len(result) in (0, n_folds)
     for parts in result:
-        assert sorted(np.concatenate(parts).tolist()) == list(range(count))
+        assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(count))
     if result:
-        assert sorted(np.concatenate([test for _, _, test in result]).tolist()) == list(range(count))
+        assert sorted(np.concatenate([parts["test"] for parts in result]).tolist()) == list(range(count))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_every_graph_is_tested_once_and_never_in_two_parts(count, classes, n_fol
 def test_no_folds_where_the_protocol_cannot_be_followed(y, task):
     count = 1 if y is None else len(y)
     assert folds(y, task, count) == []
-    assert fold_table(y, task, count).num_rows == 0
+    assert fold_table(folds(y, task, count)).num_rows == 0
 
 
 def test_two_graphs_in_two_folds_leave_nothing_to_validate_on():
@@ -75,7 +77,7 @@ def test_small_classes_do_not_warn(recwarn):
 
 
 def test_the_table_holds_the_folds_in_order():
-    table = fold_table(LABELS, "graph-classification", 203)
+    table = fold_table(folds(LABELS, "graph-classification", 203))
     assert [str(field.type) for field in table.schema] == [
         "int64",
         "int8",
@@ -83,7 +85,7 @@ def test_the_table_holds_the_folds_in_order():
     ]
     rows = table.to_pydict()
     for number, parts in enumerate(folds(LABELS, "graph-classification", 203)):
-        for part, members in zip(("train", "val", "test"), parts, strict=True):
+        for part, members in parts.items():
             chosen = [
                 graph
                 for graph, fold, name in zip(rows["graph"], rows["fold"], rows["part"], strict=True)

@@ -15,7 +15,7 @@ from leap.pipeline import AddNeighborhoods, Context, Workforce, encode, extract,
 from leap.pipeline.loader import StreamDataset, to_pyg_batch, to_tensors
 from leap.store import Neighborhoods, Store
 from leap.store.errors import InvalidInputError
-from leap.store.stream import GraphStream
+from leap.store.graphs import GraphStream
 
 
 @pytest.fixture(scope="module")

@@ -13,23 +13,40 @@ from leap.models.kernels.balls import khop_arrays
 from leap.models.kernels.walks import rwpe
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.graphs import RawGraphs
-from leap.pipeline.reader import GraphReader, all_node_ptr, degrees
-from leap.pipeline.stages.dataset_content import partition_arrays, plan_dataset
+from leap.pipeline.partition import plan_dataset
+from leap.pipeline.reader import GraphReader, new_memory
+from leap.store.graphs import StoredGraphs
+from leap.store.location import locate
+from leap.store.manifest import Manifest
 from tests.strategies import simple_graphs
 
-HALO = {"cache_bytes": 1, "whole_graph_bytes": 0}  # forgets every array at once and never loads a cut graph whole
+HALO = {"memory": 1, "whole_graph_bytes": 0}  # forgets every array at once and never loads a cut graph whole
 WAYS = pytest.mark.parametrize("limits", [{}, HALO], ids=["whole graph", "halo"])
 
 
-class StoredInMemory:
-    """What a reader needs of a dataset artifact: its partitions and their arrays."""
+class StoredInMemory(StoredGraphs):
+    """A stored dataset whose arrays never were on a disk."""
 
     def __init__(self, graphs, partition_bytes):
-        self.partitions = plan_dataset(graphs, partition_bytes)
-        self._arrays = [partition_arrays(graphs, part) for part in self.partitions]
+        plan = plan_dataset(graphs, partition_bytes)
+        named = {
+            "kind": "dataset",
+            "key": "k",
+            "dataset": "d",
+            "params": {},
+            "algorithm": 1,
+            "source": "",
+            "content": "",
+        }
+        super().__init__(locate("."), Manifest(**named, summary=graphs.facts, partitions=plan))
+        self._arrays = [graphs.arrays(part) for part in plan]
 
-    def read(self, partition, names):
-        return {name: self._arrays[partition][name] for name in names}
+    def read(self, partition, names=None):
+        return {name: self._arrays[partition][name].copy() for name in names}
+
+
+def reader_of(dataset, memory=2**30, **limits):
+    return GraphReader(dataset, new_memory(memory), **limits)
 
 
 def dataset_of(graphs, partition_bytes=100):
@@ -53,7 +70,7 @@ def neighbourhoods(indptr, indices, hops, sources, cap=0, ids=None):
 
 
 def check_neighbourhoods(canonical, dataset, limits, hops, cap=0):
-    reader = GraphReader(dataset, **limits)
+    reader = reader_of(dataset, **limits)
     whole = neighbourhoods(canonical.indptr, canonical.indices, hops, None, cap)
     for part in dataset.partitions:
         if part.num_nodes:
@@ -103,7 +120,7 @@ def test_any_cut_of_any_graphs_has_the_neighbourhoods_of_the_whole(drawn, hops, 
 @pytest.mark.parametrize("steps", [1, 2, 7, 10])
 def test_random_walks_of_a_cut_graph_are_those_of_the_whole_bit_by_bit(shape, steps, limits):
     canonical, dataset = dataset_of(SHAPES[shape])
-    reader = GraphReader(dataset, **limits)
+    reader = reader_of(dataset, **limits)
     whole = rwpe(canonical.indptr, canonical.indices, steps)
     for part in dataset.partitions:
         if part.num_nodes:
@@ -117,14 +134,14 @@ def test_random_walks_of_a_cut_graph_are_those_of_the_whole_bit_by_bit(shape, st
 def test_scattered_nodes_can_be_asked_for(limits):
     canonical, dataset = dataset_of(SHAPES["two cut graphs"])
     sources = np.array([0, 1, 17, 50, 88])
-    local = GraphReader(dataset, **limits).around_ids(sources, 2)
+    local = reader_of(dataset, **limits).around_ids(sources, 2)
     whole = neighbourhoods(canonical.indptr, canonical.indices, 2, sources)
     assert neighbourhoods(local.indptr, local.indices, 2, local.sources, ids=local.ids) == whole
 
 
 def test_a_halo_holds_no_more_than_the_wanted_hops():
     _, dataset = dataset_of(SHAPES["cut path"])
-    local = GraphReader(dataset, **HALO).around(20, 25, 3)
+    local = reader_of(dataset, **HALO).around(20, 25, 3)
     assert local.ids.tolist() == list(range(17, 28))
     assert local.ids[local.sources].tolist() == list(range(20, 25))
 
@@ -133,20 +150,20 @@ def test_a_halo_holds_no_more_than_the_wanted_hops():
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_features_degrees_and_pointers_survive_the_cut(shape, limits):
     canonical, dataset = dataset_of(SHAPES[shape])
-    reader = GraphReader(dataset, **limits)
+    reader = reader_of(dataset, **limits)
     ids = np.flatnonzero(np.random.default_rng(1).random(canonical.num_nodes) < 0.4)
-    counts, neighbours = reader.rows(ids)
-    assert counts.tolist() == np.diff(canonical.indptr)[ids].tolist()
+    found = reader.dataset.neighbours(ids)
+    assert found.lengths.tolist() == np.diff(canonical.indptr)[ids].tolist()
     rows = [canonical.indices[canonical.indptr[v] : canonical.indptr[v + 1]] for v in ids]
-    assert neighbours.tolist() == np.concatenate([canonical.indices[:0], *rows]).tolist()
+    assert found["indices"].tolist() == np.concatenate([canonical.indices[:0], *rows]).tolist()
     assert np.array_equal(reader.features(ids), canonical.x[ids])
-    assert np.array_equal(degrees(reader), np.diff(canonical.indptr))
-    assert np.array_equal(all_node_ptr(reader), canonical.node_ptr)
+    assert np.array_equal(reader.dataset.degrees(), np.diff(canonical.indptr))
+    assert np.array_equal(reader.dataset.node_ptr(), canonical.node_ptr)
 
 
 def test_nothing_is_around_no_nodes():
     _, dataset = dataset_of(SHAPES["cut path"])
-    local = GraphReader(dataset).around(5, 5, 2)
+    local = reader_of(dataset).around(5, 5, 2)
     assert len(local.ids) == len(local.indices) == len(local.sources) == 0
     assert local.indptr.tolist() == [0]
 
@@ -172,13 +189,14 @@ def test_a_thread_may_read_while_another_makes_room(monkeypatch):
     monkeypatch.setattr(
         dataset, "read", lambda part, names: {name: a.view(Overtaken) for name, a in plain(part, names).items()}
     )
-    reader = GraphReader(dataset)
-    reader.array(0, "x")
-    monkeypatch.setattr(Overtaken, "then", staticmethod(lambda: reader.array(1, "x")))
-    reader.array(2, "x")
+    reader = reader_of(dataset)
+    x = reader.dataset._array
+    x(0, "x")
+    monkeypatch.setattr(Overtaken, "then", staticmethod(lambda: x(1, "x")))
+    x(2, "x")
     assert Overtaken.then is None
     for part in range(3):
-        assert np.array_equal(reader.array(part, "x"), plain(part, ["x"])["x"])
+        assert np.array_equal(x(part, "x"), plain(part, ["x"])["x"])
 
 
 def test_threads_that_ask_for_the_same_at_once_read_it_once(monkeypatch):
@@ -190,7 +208,7 @@ def test_threads_that_ask_for_the_same_at_once_read_it_once(monkeypatch):
         return plain(part, names)
 
     monkeypatch.setattr(dataset, "read", counted)
-    reader = GraphReader(dataset)
+    reader = reader_of(dataset)
 
     def ask(part):
         started.wait()
@@ -205,4 +223,4 @@ def test_threads_that_ask_for_the_same_at_once_read_it_once(monkeypatch):
 def test_arrays_of_a_reader_cannot_be_written_to():
     _, dataset = dataset_of(SHAPES["cut path"])
     with pytest.raises(ValueError, match="read-only"):
-        GraphReader(dataset).array(0, "x")[:] = 0
+        reader_of(dataset).features(np.arange(dataset.partitions[0].num_nodes))[:] = 0

@@ -13,7 +13,7 @@ from leap.pipeline import transform as transform_module
 from leap.pipeline.neighborhoods import khop
 from leap.pipeline.transform import AddNeighborhoods
 from leap.store.errors import InvalidInputError
-from leap.store.neighborhoods import Neighborhoods
+from leap.store.graphs.neighborhoods import Neighborhoods
 from tests.strategies import simple_graphs
 
 

@@ -7,7 +7,6 @@ import pytest
 import zarr
 
 from leap.store import Artifact, Manifest, Partition, Store, arrays
-from leap.store.chunks import read_arrays
 from leap.store.errors import DamagedArtifactError
 
 KEY = "ab" * 20
@@ -38,7 +37,7 @@ def artifact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
 
 
 def test_every_array_is_as_written(artifact):
-    found = read_arrays(artifact, 0, ARRAYS)
+    found = artifact.read(0, ARRAYS)
     for name, array in ARRAYS.items():
         assert found[name].dtype == array.dtype
         assert np.array_equal(found[name], array)
@@ -47,12 +46,12 @@ def test_every_array_is_as_written(artifact):
 
 def test_zarr_is_not_asked_for_what_we_write(artifact, monkeypatch):
     monkeypatch.setattr(zarr, "open_group", lambda *_, **__: pytest.fail("asked"))
-    assert len(read_arrays(artifact, 0, ARRAYS.keys() - {"short"})) == len(ARRAYS) - 1
+    assert len(artifact.read(0, ARRAYS.keys() - {"short"})) == len(ARRAYS) - 1
 
 
 def test_a_view_shows_its_columns(artifact):
-    narrow = Artifact(artifact._location, artifact.manifest, dim=3)
-    assert np.array_equal(read_arrays(narrow, 0, ["encoding"])["encoding"], ARRAYS["encoding"][:, :3])
+    narrow = artifact.view(3)
+    assert np.array_equal(narrow.read(0, ["encoding"])["encoding"], ARRAYS["encoding"][:, :3])
 
 
 @pytest.mark.parametrize("name", ["noise", "counts", "half"])
@@ -61,12 +60,12 @@ def test_damage_is_noticed(artifact, flip_a_bit, name):
     path = Path(artifact.path) / chunk
     flip_a_bit(path)
     with pytest.raises(DamagedArtifactError, match="checksum"):
-        read_arrays(artifact, 0, [name])
+        artifact.read(0, [name])
     path.unlink()
     with pytest.raises(DamagedArtifactError, match="missing"):
-        read_arrays(artifact, 0, [name])
+        artifact.read(0, [name])
 
 
 def test_an_unknown_array_is_a_key_error(artifact):
     with pytest.raises(KeyError):
-        read_arrays(artifact, 0, ["nothing"])
+        artifact.read(0, ["nothing"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leap.store import Manifest, Store
-from leap.store.collect import carry_out, plan_collection, stale_builds, stale_writes, sweep, tidy_index
+from leap.store.collect import carry_out, plan_collection, remove_stale_builds, stale_builds, stale_writes, tidy_index
 from leap.store.errors import DamagedReferenceError
 from leap.store.keys import derived_key
 
@@ -168,9 +168,9 @@ def test_a_build_is_stale_if_nothing_of_it_was_touched_lately(store, folder):
     assert stale_builds(store, 0.0, NOW) == []
     assert stale_builds(store, 0.0, NOW + 2) == [key]
     assert stale_builds(store, 1.0, NOW + 2) == []
-    sweep(store, [key], 0.0, NOW)
+    remove_stale_builds(store, [key], 0.0, NOW)
     assert latest.exists(), "somebody has gone on since the plan"
-    sweep(store, [key], 0.0, NOW + 2)
+    remove_stale_builds(store, [key], 0.0, NOW + 2)
     assert not (root / "builds" / key).exists()
     assert not (root / "artifacts" / key).exists()
 
@@ -179,7 +179,7 @@ def test_what_a_build_left_goes_and_the_published_artifact_stays(store):
     key = publish(store, dim=4)
     write(Path(store.url) / "builds" / key / "token" / "part-00000" / "zarr.json", 3 * DAY)
     assert stale_builds(store, 2.0, NOW) == [key]
-    sweep(store, [key], 2.0, NOW)
+    remove_stale_builds(store, [key], 2.0, NOW)
     assert not (Path(store.url) / "builds" / key).exists()
     assert store.missing([key]) == []
     assert store.verify() == []

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from leap.pipeline import encode, extract, ingest
-from leap.pipeline.reader import open_reader
+from leap.pipeline.reader import MEMORY
 from leap.store import Store
 from leap.store.errors import DamagedArtifactError, DamagedArtifactWarning
 
 
 @pytest.fixture(autouse=True)
-def _forget_readers():
+def _forget_arrays():
     """Each test opens its datasets anew, as another process would."""
-    open_reader.cache_clear()
+    MEMORY.clear()
     yield
-    open_reader.cache_clear()
+    MEMORY.clear()
 
 
 def chunk(store, key, array):

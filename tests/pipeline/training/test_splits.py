@@ -4,12 +4,12 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from leap.pipeline import ingest
-from leap.pipeline.training.splits import class_frequencies, graph_labels, make_splits
+from leap.pipeline.training.splits import class_frequencies, labels_of, make_splits
 
 
 def test_stored_folds_are_the_published_protocol(context, options, shapes):
     dataset = context.store.get(ingest(shapes, context=context)["dataset"].key)
-    labels = graph_labels(dataset)
+    labels = labels_of(dataset)
     splitter = StratifiedKFold(5, shuffle=True, random_state=42)
     splits = make_splits(dataset, options(folds=5))
     assert len(splits) == 5

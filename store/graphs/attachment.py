@@ -1,4 +1,4 @@
-"""The form in which neighbourhoods travel on a PyG `Data`: one dictionary of tensors for each hop count.
+"""The form in which neighbourhoods travel on PyG objects: one dictionary of tensors per hop count.
 
 PyG concatenates each tensor of the dictionary when it batches graphs; it adds the number of preceding nodes to those
 whose name contains "index", and cannot do that to pointers, hence counts. A dictionary, unlike a tensor of the right
@@ -6,16 +6,20 @@ length, is never taken for a node or edge attribute, so that no operation cuts i
 fingerprint of the graph tells.
 """
 
-from __future__ import annotations
+from typing import Any, NamedTuple
 
-from typing import TYPE_CHECKING, Any
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.dataset import StoredGraphs
+from leap.store.graphs.neighborhoods import Neighborhoods
+from leap.store.graphs.ragged import Ids
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from leap.store.neighborhoods import Neighborhoods
+SHIFTED = ("nodes_index", "edges_index")
+"""Tensors to which PyG adds the nodes that precede a graph in a batch."""
 
 
 def attribute_name(hops: int) -> str:
@@ -23,25 +27,52 @@ def attribute_name(hops: int) -> str:
     return f"khop{hops}"
 
 
-def write_attachment(data: Any, neighborhoods: Neighborhoods) -> None:
-    """Attach the neighbourhoods of a single graph to its `Data`."""
-    import torch
+def tensor(array: NDArray[Any]) -> Tensor:
+    """Return an array as a tensor that shares its memory, unless it is read-only."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
-    hoods = neighborhoods.torch()
-    data[attribute_name(hoods.hops)] = {
-        "nodes_index": hoods.nodes,
-        "edges_index": hoods.edges,
-        "node_counts": hoods.node_ptr[1:] - hoods.node_ptr[:-1],
-        "edge_counts": hoods.edge_ptr[1:] - hoods.edge_ptr[:-1],
-        "cap": torch.tensor([hoods.cap or 0]),
-        "fingerprint": torch.tensor([fingerprint(data.edge_index)]),
+
+class Attachment(NamedTuple):
+    """What is attached to graphs side by side.
+
+    Attributes
+    ----------
+    parts : the dictionary that becomes the attribute `attribute_name(hops)`.
+    begins : where the part of each graph begins in each tensor, and the last one's end.
+    """
+
+    parts: dict[str, Tensor]
+    begins: dict[str, Tensor]
+
+    def of(self, graph: int) -> dict[str, Tensor]:
+        """Return the dictionary of one graph, whose tensors share memory with the whole."""
+        return {n: part[..., self.begins[n][graph] : self.begins[n][graph + 1]] for n, part in self.parts.items()}
+
+
+def attachment(neighborhoods: Neighborhoods, ptr: Ids, fingerprints: Ids) -> Attachment:
+    """Return neighbourhoods of graphs side by side in the form that PyG carries along.
+
+    Parameters
+    ----------
+    neighborhoods : of all nodes; ids as the dictionary shall have them.
+    ptr : (g + 1,) first node of each graph, and the end of the last.
+    fingerprints : (g,) of the graphs, see `graph_fingerprints`.
+    """
+    hoods, each = neighborhoods.numpy(), np.arange(len(ptr))
+    arrays: dict[str, tuple[NDArray[Any], Ids]] = {
+        "nodes_index": (hoods.nodes, hoods.node_ptr[ptr]),
+        "edges_index": (hoods.edges, hoods.edge_ptr[ptr]),
+        "node_counts": (np.diff(hoods.node_ptr), ptr),
+        "edge_counts": (np.diff(hoods.edge_ptr), ptr),
+        "cap": (np.full(len(ptr) - 1, hoods.cap or 0), each),
+        "fingerprint": (fingerprints, each),
     }
+    parts = {name: tensor(np.ascontiguousarray(array)) for name, (array, _) in arrays.items()}
+    return Attachment(parts, {name: tensor(begins) for name, (_, begins) in arrays.items()})
 
 
-def read_attachment(data: Any, hops: int, check: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor, int | None]:
-    """Return node_ptr, nodes, edge_ptr, edges and cap of a `Data` or `Batch`; see `Neighborhoods.from_data`."""
-    import torch
-
+def read_attachment(data: Any, hops: int, check: bool = True) -> Neighborhoods:
+    """Return what is attached to a `Data` or `Batch`; see `Neighborhoods.from_data`."""
     parts = data.to_dict().get(attribute_name(hops))
     if not isinstance(parts, dict):
         raise InvalidInputError(
@@ -55,10 +86,11 @@ def read_attachment(data: Any, hops: int, check: bool = True) -> tuple[Tensor, T
         own, expected = nodes[node_ptr[:-1]], torch.arange(len(node_ptr) - 1, dtype=nodes.dtype, device=nodes.device)
         if not torch.equal(own, expected):
             raise _changed(hops, "its nodes are not numbered as they were")
-        if fingerprint(data.edge_index, *_numbering(data)) != int(parts["fingerprint"].sum()):
+        batch, ptr = (data["batch"], data["ptr"]) if "ptr" in data and "batch" in data else (None, None)
+        if fingerprint(data.edge_index, batch, ptr) != int(parts["fingerprint"].sum()):
             raise _changed(hops, "its edges are not what they were")
     caps = parts["cap"].tolist()
-    return node_ptr, nodes, edge_ptr, edges, None if 0 in caps else max(caps)
+    return Neighborhoods(node_ptr, nodes, edge_ptr, edges, hops, None if 0 in caps else max(caps))
 
 
 def fingerprint(edge_index: Tensor, batch: Tensor | None = None, ptr: Tensor | None = None) -> int:
@@ -71,6 +103,23 @@ def fingerprint(edge_index: Tensor, batch: Tensor | None = None, ptr: Tensor | N
         start = _array(ptr)[_array(batch)[source]]
         source, target = source - start, target - start
     return int(entry_fingerprints(source, target).sum())
+
+
+def graph_fingerprints(edge_index: NDArray[Any], ptr: Ids) -> Ids:
+    """Return the fingerprint of each graph of a batch, given its (2, E) edges and the first node of each graph."""
+    source, target = np.asarray(edge_index, dtype=np.int64)
+    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))[source]
+    found = np.zeros(len(ptr) - 1, np.int64)
+    np.add.at(found, graph, entry_fingerprints(source - ptr[graph], target - ptr[graph]))
+    return found
+
+
+def stored_fingerprints(dataset: StoredGraphs) -> Ids:
+    """Return the fingerprint of each graph of a stored dataset."""
+    ptr = dataset.node_ptr()
+    rows = dataset.neighbours(np.arange(ptr[-1]))
+    source = np.arange(ptr[-1]).repeat(rows.lengths)
+    return graph_fingerprints(np.stack([source, rows["indices"]]), ptr)
 
 
 def entry_fingerprints(source: Any, target: Any) -> Any:
@@ -92,11 +141,6 @@ def _pointers(counts: Tensor) -> Tensor:
     pointers = counts.new_zeros(len(counts) + 1)
     pointers[1:] = counts.cumsum(0)
     return pointers
-
-
-def _numbering(data: Any) -> tuple[Tensor | None, Tensor | None]:
-    """The graph of each node and the first node of each graph, for a batch."""
-    return (data["batch"], data["ptr"]) if "ptr" in data and "batch" in data else (None, None)
 
 
 def _check_counts(data: Any, hops: int, **kinds: tuple[Tensor, Tensor]) -> None:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leap.pipeline.neighborhoods import khop
-from leap.store import neighborhoods as neighborhoods_module
 from leap.store.errors import InvalidInputError
-from leap.store.neighborhoods import Neighborhoods
+from leap.store.graphs import neighborhoods as neighborhoods_module
+from leap.store.graphs.neighborhoods import Neighborhoods
 from tests.strategies import simple_graphs
 
 PATH = [[0, 1, 2], [1, 2, 3]]
@@ -145,7 +145,7 @@ def test_validate_names_what_is_wrong(change, message):
 
 
 def test_importing_it_imports_neither_torch_nor_numba():
-    code = "import sys, leap.store.neighborhoods; assert not {'torch', 'torch_geometric', 'numba'} & set(sys.modules)"
+    code = "import sys, leap.store.graphs.stream; assert not {'torch', 'torch_geometric', 'numba'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leap.store.errors import InvalidInputError
-from leap.store.order import Order
+from leap.store.graphs.order import Order
 
 
 @st.composite

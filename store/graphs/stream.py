@@ -1,27 +1,28 @@
 """`GraphStream`: batches of a stored dataset, epoch after epoch, in bounded memory.
 
-Each concern has its module: `leap.store.order` says which graphs come when, `leap.store.shards` reads them, and
-`leap.store.collate` assembles batches. This one puts them together and decides what stays in memory.
+Each concern has its module: `order` says which graphs come when, `blocks` reads them and assembles batches. This one
+puts the two together and decides what stays in memory.
 """
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leap.store.artifact import Artifact
-from leap.store.blocks import Block, gather, join
-from leap.store.collate import ArrayBatch, Collator, HoodNames
 from leap.store.errors import InvalidInputError
-from leap.store.order import Order, Window
-from leap.store.selection import Selection, select
-from leap.store.shards import ShardReader, read_ahead, shards_of
+from leap.store.graphs.blocks import ArrayBatch, Block, Selection, join, join_window
+from leap.store.graphs.order import Order, Window
+from leap.store.graphs.ragged import Array
 
 __all__ = ["ArrayBatch", "GraphStream"]
+
+T = TypeVar("T")
 
 
 class GraphStream:
@@ -85,11 +86,11 @@ class GraphStream:
         memory_bytes: int = 2 * 2**30,
         with_stats: bool = True,
     ) -> None:
-        self._selection = select(dataset, neighborhoods, encodings, with_stats)
-        self._shards, starts = shards_of(dataset)
-        self.dataset, self.memory_bytes = dataset, memory_bytes
-        total = int(starts[-1])
-        if self._selection.is_node_task:
+        self._selection = Selection.of(dataset, neighborhoods, encodings, with_stats)
+        self.dataset, self.memory_bytes = self._selection.dataset, memory_bytes
+        self._shards, starts = self.dataset.shards, self.dataset.graph_ranges
+        total = self.dataset.num_graphs
+        if self.dataset.is_node_task:
             if graphs is not None:
                 raise InvalidInputError("a node task is one batch with all nodes; choose among them by its masks.")
             self._order = Order(starts, np.arange(total), max(1, total), max(1, len(self._shards)), shuffle=False)
@@ -99,15 +100,14 @@ class GraphStream:
         self._forget()
 
     def _forget(self) -> None:
-        self._reader = ShardReader(self._selection)
-        self._collator: Collator | None = None
+        self._labels: Array | None = None
         self._everything: Block | None = None
         self._kept: dict[int, Block] = {}
         self._kept_bytes = 0
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_reader", "_collator", "_everything", "_kept", "_kept_bytes", "_lock"}
+        dropped = {"_labels", "_everything", "_kept", "_kept_bytes", "_lock"}
         return {name: value for name, value in self.__dict__.items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ class GraphStream:
     @property
     def nbytes(self) -> int:
         """Bytes that all of it takes in memory, estimated as if all graphs were of one size."""
-        return self._selection.nbytes() * self.num_graphs // max(1, int(self.dataset.manifest.summary["graphs"]))
+        return self._selection.nbytes * self.num_graphs // max(1, self.dataset.num_graphs)
 
     @property
     def window_bytes(self) -> int:
@@ -177,46 +177,60 @@ class GraphStream:
             for window, cuts in visits:
                 places = order.positions(number, window)
                 for cut in cuts:
-                    yield self._assemble(block, places[cut])
+                    yield self._selection.collate(block, places[cut])
             return
         with closing(read_ahead(partial(self._load_window, window) for window, _ in visits)) as blocks:
             for window, cuts in visits:
                 places = order.places(number, window)
                 block = next(blocks)
                 for cut in cuts:
-                    yield self._assemble(block, places[cut])
+                    yield self._selection.collate(block, places[cut])
                 del block  # before the next one is waited for
-
-    def _assemble(self, block: Block, places: NDArray[np.int64]) -> ArrayBatch:
-        if self._collator is None:
-            self._collator = _collator(self._selection)
-        return self._collator.assemble(block, places)
 
     def _load_everything(self) -> Block:
         with self._lock:
             if self._everything is None:
                 shards = np.flatnonzero(np.diff(self._order.spans)).tolist()
-                self._everything = gather(map(self._read, shards), self._selection.rows())
+                self._everything = join(map(self._read, shards), self._selection.rows())
             return self._everything
 
     def _load_window(self, window: Window) -> Block:
-        return join([self._kept[shard].copy() if shard in self._kept else self._read(shard) for shard in window.shards])
+        return join_window([self._kept.get(shard) or self._read(shard) for shard in window.shards])
 
     def _read(self, number: int) -> Block:
+        if self._labels is None and not self.dataset.is_node_task:
+            self._labels = self.dataset.labels()
         low, high = self._order.spans[number : number + 2]
-        block = self._reader.read(self._shards[number], self._order.subset[low:high])
+        block = self._selection.read(self._shards[number], self._order.subset[low:high], self._labels)
         if not self.fits_in_memory:
             self._keep(number, block)
         return block
 
     def _keep(self, number: int, block: Block) -> None:
         """Keep a shard for later epochs while there is room; order is random, so whichever came first is as good."""
-        size = block.nbytes()
+        size = block.nbytes
         with self._lock:
             room = self.memory_bytes - 2 * self.window_bytes - self._kept_bytes
             if size <= room and number not in self._kept:
-                self._kept[number] = block.copy()
+                self._kept[number] = block
                 self._kept_bytes += size
+
+
+def read_ahead(jobs: Iterable[Callable[[], T]]) -> Generator[T, None, None]:
+    """Yield the results of the jobs in order, each worked on in a thread while the one before it is used.
+
+    No more than one result waits. Closing the generator waits for the job under way and leaves no thread behind.
+    """
+    with ThreadPoolExecutor(1, "leap-read-ahead") as thread:
+        pending: Future[T] | None = None
+        for job in jobs:
+            result = None if pending is None else pending.result()
+            is_first, pending = pending is None, thread.submit(job)
+            if not is_first:
+                yield cast(T, result)
+            del result  # the one who asked for it may drop it now
+        if pending is not None:
+            yield pending.result()
 
 
 def _subset(graphs: ArrayLike) -> NDArray[np.int64]:
@@ -230,18 +244,3 @@ def _subset(graphs: ArrayLike) -> NDArray[np.int64]:
     if len(chosen) != len(given):
         raise InvalidInputError(f"graphs names {len(given) - len(chosen)} graphs more than once. Name each once.")
     return chosen
-
-
-def _collator(selection: Selection) -> Collator:
-    hoods = []
-    for hops, artifact in selection.neighborhoods.items():
-        columns = (f"mean{hops}", f"scale{hops}") if hops in selection.stats else (None, None)
-        hoods.append(HoodNames(hops, artifact.params["cap"], f"members{hops}", f"edges{hops}", *columns))
-    masks = {name.removesuffix("_mask"): name for name in selection.node_columns if name.endswith("_mask")}
-    return Collator(
-        hoods,
-        {name: f"encoding {name}" for name in selection.encodings},
-        masks or None,
-        node_labels="y" in selection.node_columns,
-        shares=selection.is_node_task,
-    )

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leap.store import graphs
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.ragged import Ragged, spread
 
 if TYPE_CHECKING:
     from torch import device as Device
@@ -87,11 +89,9 @@ class Neighborhoods:
 
     def torch(self) -> Neighborhoods:
         """Return the same neighbourhoods as tensors, arrays on the CPU; they are shared unless they are read-only."""
-        import torch
-
-        if isinstance(self.nodes, torch.Tensor):
+        if hasattr(self.nodes, "detach"):  # a tensor, known without importing torch
             return self
-        return self.numpy()._map(lambda array: torch.from_numpy(array if array.flags.writeable else array.copy()))
+        return self.numpy()._map(graphs.attachment.tensor)
 
     def numpy(self) -> Neighborhoods:
         """Return the same neighbourhoods as numpy arrays."""
@@ -123,15 +123,29 @@ class Neighborhoods:
         if not 0 <= low <= high <= self.num_nodes:
             raise InvalidInputError(f"The range {low}…{high} does not lie in 0…{self.num_nodes}.")
         shift = -low if shift is None else shift
-        first, last = int(self.node_ptr[low]), int(self.node_ptr[high])
-        head, tail = int(self.edge_ptr[low]), int(self.edge_ptr[high])
+        members, edges = (part.cut(low, high) for part in self._ragged)
         return replace(
             self,
-            node_ptr=self.node_ptr[low : high + 1] - first,
-            nodes=self.nodes[first:last] + shift,
-            edge_ptr=self.edge_ptr[low : high + 1] - head,
-            edges=self.edges[:, head:tail] + shift,
+            node_ptr=members.ptr,
+            nodes=members["ids"] + shift,
+            edge_ptr=edges.ptr,
+            edges=edges["ids"] + shift,
         )
+
+    def shifted(self, amounts: NDArray[Any]) -> Neighborhoods:
+        """Return the same with amounts[v] added to all ids in the neighbourhood of v, which keep their dtype.
+
+        For numpy arrays. So ids of a dataset become ids of its graphs, and those of graphs ids of a batch.
+        """
+        by = amounts.astype(self.nodes.dtype, copy=False)
+        return self._with(*(part.shift(by) for part in self._ragged))
+
+    @property
+    def _ragged(self) -> tuple[Ragged, Ragged]:
+        return Ragged(self.node_ptr, {"ids": self.nodes}), Ragged(self.edge_ptr, {"ids": self.edges}, axis=-1)
+
+    def _with(self, members: Ragged, edges: Ragged) -> Neighborhoods:
+        return replace(self, node_ptr=members.ptr, nodes=members["ids"], edge_ptr=edges.ptr, edges=edges["ids"])
 
     def take(self, starts: ArrayLike, stops: ArrayLike) -> Neighborhoods:
         """Return the neighbourhoods of the node ranges starts[i]…stops[i]-1, side by side and numbered anew.
@@ -148,19 +162,9 @@ class Neighborhoods:
         if len(starts) and not ((starts >= 0) & (starts <= stops) & (stops <= self.num_nodes)).all():
             raise InvalidInputError(f"The ranges to take do not all lie in 0…{self.num_nodes}.")
         sizes = stops - starts
-        shifts = np.cumsum(sizes) - sizes - starts
-        rows = _ranges(starts, stops)
-
-        def pick(pointers: NDArray[np.int64], ids: Any) -> tuple[NDArray[np.int64], Any]:
-            counts = np.zeros(len(rows) + 1, dtype=np.int64)
-            np.cumsum((pointers[1:] - pointers[:-1])[rows], out=counts[1:])
-            begin, end = pointers[starts], pointers[stops]
-            moved = np.repeat(shifts.astype(ids.dtype), end - begin)
-            return counts, ids[..., _ranges(begin, end)] + moved
-
-        node_ptr, nodes = pick(self.node_ptr, self.nodes)
-        edge_ptr, edges = pick(self.edge_ptr, self.edges)
-        return replace(self, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=edges)
+        rows = spread(starts, sizes)
+        shifts = (np.cumsum(sizes) - sizes - starts).repeat(sizes)
+        return self._with(*(part.take(rows) for part in self._ragged)).shifted(shifts)
 
     @classmethod
     def concat(cls, parts: Sequence[Neighborhoods], *, renumber: bool = True) -> Neighborhoods:
@@ -175,15 +179,11 @@ class Neighborhoods:
                 f"Neighbourhoods of one (hops, cap) can be joined, but got {sorted(kinds, key=str)}."
             )
         parts = [part.numpy() for part in parts]
-        shifts = np.cumsum([0, *(part.num_nodes if renumber else 0 for part in parts)])
-        moved = [part.select(0, part.num_nodes, int(shift)) for part, shift in zip(parts, shifts, strict=False)]
-        return replace(
-            parts[0],
-            node_ptr=_joined_pointers([part.node_ptr for part in parts]),
-            nodes=np.concatenate([part.nodes for part in moved]),
-            edge_ptr=_joined_pointers([part.edge_ptr for part in parts]),
-            edges=np.concatenate([part.edges for part in moved], axis=1),
-        )
+        if renumber:
+            shifts = np.cumsum([0, *(part.num_nodes for part in parts)])
+            parts = [part.select(0, part.num_nodes, int(shift)) for part, shift in zip(parts, shifts, strict=False)]
+        members, edges = zip(*(part._ragged for part in parts), strict=True)
+        return parts[0]._with(Ragged.concatenate(members), Ragged.concatenate(edges))
 
     def validate(self) -> None:
         """Check the structure: shapes, pointers, ids in range, v first, edges from lower to upper id.
@@ -254,10 +254,7 @@ class Neighborhoods:
         >>> Neighborhoods.from_data(Batch.from_data_list([path, path]), hops=1).members(4)
         tensor([4, 3, 5], dtype=torch.int32)
         """
-        from leap.store.attachment import read_attachment
-
-        node_ptr, nodes, edge_ptr, edges, cap = read_attachment(data, hops, check)
-        return cls(node_ptr, nodes, edge_ptr, edges, hops, cap)
+        return graphs.attachment.read_attachment(data, hops, check)
 
 
 def _as_numpy(array: Any) -> NDArray[Any]:
@@ -281,20 +278,3 @@ def check_ids(name: str, ids: NDArray[Any], rows: int) -> None:
     """Refuse ids outside 0…rows-1, naming their span."""
     if ids.size and not (ids.min() >= 0 and ids.max() < rows):
         raise InvalidInputError(f"{name} must lie in 0…{rows - 1}, but span {ids.min()}…{ids.max()}.")
-
-
-def _ranges(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Concatenate the integers starts[i]…stops[i]-1 for all i."""
-    sizes = stops - starts
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    shifts: NDArray[np.int64] = np.repeat(starts - (ends - sizes), sizes)
-    return np.arange(total, dtype=np.int64) + shifts
-
-
-def _joined_pointers(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    pointers: NDArray[np.int64] = np.concatenate(
-        [np.zeros(1, dtype=np.int64), *(part[1:] - part[:-1] for part in parts)]
-    )
-    np.cumsum(pointers, out=pointers)
-    return pointers

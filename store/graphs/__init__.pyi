@@ -1,0 +1,11 @@
+from . import attachment as attachment
+from .dataset import Graphs as Graphs
+from .dataset import StoredGraphs as StoredGraphs
+from .dataset import Task as Task
+from .feature_store import Store as Store
+from .neighborhoods import Neighborhoods as Neighborhoods
+from .ragged import Ragged as Ragged
+from .stored import StoredEncoding as StoredEncoding
+from .stored import StoredNeighborhoods as StoredNeighborhoods
+from .stream import ArrayBatch as ArrayBatch
+from .stream import GraphStream as GraphStream
