@@ -56,8 +56,8 @@ def bench(
 
     workers = {} if settings.workers is None else {"workers": settings.workers}
     options = validated(BenchOptions, repeats=repeats, nodes=nodes, edges=edges, **workers)
-    result = run(part or [], options=options, reporter=Bars(quiet=bool(settings.quiet)))
-    if settings.json:
+    result = run(part or [], options=options, reporter=Bars(quiet=settings.quiet))
+    if settings.as_json:
         print_json(result.as_json())
     else:
         _show(result)

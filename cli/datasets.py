@@ -22,7 +22,7 @@ def datasets(
     from leap.pipeline.stages.context import data_folder
 
     entries = catalog(data_folder(settings.data))
-    if settings.json:
+    if settings.as_json:
         rows = [
             {
                 "name": entry.name,

@@ -45,7 +45,7 @@ def predict(
     from leap.pipeline import predict as work
 
     result = work(run, dataset, settings.context(), fold=fold, out=out, ingest_options=reading, budget_gb=budget_gb)
-    if settings.json:
+    if settings.as_json:
         print_json(result.as_json())
         return
     if settings.quiet:

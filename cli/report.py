@@ -33,10 +33,8 @@ def report(
     [dim]leap report[/]
     [dim]leap report --runs runs --out report --graph 7[/]
     """
-    result = reports.report(
-        runs, out, store=settings.open_store(), graph=graph, reporter=Bars(quiet=bool(settings.quiet))
-    )
-    if settings.json:
+    result = reports.report(runs, out, store=settings.open_store(), graph=graph, reporter=Bars(quiet=settings.quiet))
+    if settings.as_json:
         print_json(result.as_json())
     else:
         _show(result)

@@ -1,7 +1,6 @@
 """Options that several stage commands share, and how their results are shown."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,50 +9,15 @@ from rich.markup import escape
 
 from leap.cli.output import console, human_bytes, human_params, human_seconds, plural, print_json, table
 from leap.cli.settings import Settings
-from leap.cli.sharing import sharing
-from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import StageResult
 from leap.store.errors import InvalidInputError
 
 NAMES_AT_MOST = 60
 """Characters of the features' names beyond which a line only says where they come from."""
-READING = "How the dataset is read"
 
 Dataset = Annotated[
     str,
     typer.Argument(metavar="DATASET", help="A name that [bold]leap datasets[/] lists, or the path of your own data."),
-]
-_Features = Annotated[
-    str,
-    typer.Option(
-        help="What nodes get where the data has no features: degree, constant or rwpe.", rich_help_panel=READING
-    ),
-]
-_DropEmpty = Annotated[
-    bool,
-    typer.Option(
-        "--drop-empty", metavar=" ", help="Leave out graphs without nodes, with their labels.", rich_help_panel=READING
-    ),
-]
-_PartitionMb = Annotated[
-    float, typer.Option(metavar="MIB", help="Target size of a partition.", rich_help_panel=READING)
-]
-_NodeAttribute = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="Own data: node attribute or column to use as a feature; repeat for more.",
-        rich_help_panel=READING,
-    ),
-]
-_GraphLabel = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Own data: graph attribute or column with the label.", rich_help_panel=READING),
-]
-_NodeLabel = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Own data: node attribute or column with the label.", rich_help_panel=READING),
 ]
 BudgetGb = Annotated[
     float, typer.Option(metavar="GIB", help="Refuse if neighbourhoods are estimated to take more than this.")
@@ -73,26 +37,6 @@ Out = Annotated[
 ]
 
 
-_READING_OPTIONS = {
-    "features": (_Features, "degree"),
-    "drop_empty": (_DropEmpty, False),
-    "partition_mb": (_PartitionMb, 8.0),
-    "node_attribute": (_NodeAttribute, None),
-    "graph_label": (_GraphLabel, None),
-    "node_label": (_NodeLabel, None),
-}
-
-
-def with_reading(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of how a dataset is read; it receives them, validated, as `reading`."""
-
-    def gather(node_attribute: list[str] | None, **given: Any) -> IngestOptions:
-        chosen = tuple(node_attribute) if node_attribute else None
-        return validated(IngestOptions, node_attributes=chosen, **given)
-
-    return sharing(function, "reading", _READING_OPTIONS, gather)
-
-
 def show_result(result: StageResult, settings: Settings, out: Path | None) -> None:
     """Print what a stage did, and write its manifest if asked to."""
     if out is not None:
@@ -101,7 +45,7 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
             out.write_text(json.dumps(result.manifest(), indent=1, sort_keys=True) + "\n")
         except OSError as error:
             raise InvalidInputError(f"cannot write --out {str(out)!r}: {error.strerror}. Give another path.") from error
-    if settings.json:
+    if settings.as_json:
         print_json(result.as_json())
         return
     if settings.quiet:

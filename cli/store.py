@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from leap.cli.options import App
 from leap.cli.output import console, errors, human_bytes, human_params, human_seconds, plural, print_json, table
-from leap.cli.settings import Settings, with_settings
+from leap.cli.settings import Settings
 from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from leap.store import Artifact, Store
 
-app = typer.Typer(no_args_is_help=True, help="Look at stored artifacts, explain misses, verify, name and clean up.")
+app = App(no_args_is_help=True, help="Look at stored artifacts, explain misses, verify, name and clean up.")
 
 Keys = Annotated[list[str], typer.Argument(metavar="KEY", help="Keys, their first characters, or tags.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be removed.")]
@@ -51,7 +52,6 @@ def _age(since: float) -> str:
 
 
 @app.command("ls")
-@with_settings
 def list_artifacts(
     settings: Settings,
     kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
@@ -65,7 +65,7 @@ def list_artifacts(
     store = settings.open_store()
     rows = _rows(store, store.list(kind, dataset))
     unfinished = store.unfinished()
-    if settings.json:
+    if settings.as_json:
         print_json({"store": store.url, "artifacts": rows, "unfinished": unfinished})
         return
     names = [
@@ -102,7 +102,6 @@ def list_artifacts(
 
 
 @app.command("show")
-@with_settings
 def show(
     settings: Settings, key: Annotated[str, typer.Argument(metavar="KEY", help="Key, its first characters, or a tag.")]
 ) -> None:
@@ -111,7 +110,7 @@ def show(
     artifact = store.get(key)
     manifest = artifact.manifest
     row = _rows(store, [artifact])[0]
-    if settings.json:
+    if settings.as_json:
         print_json(row | {"manifest": manifest.model_dump(by_alias=True), "path": artifact.path})
         return
     facts = table("", " ", fold=(" ",))
@@ -146,7 +145,6 @@ def _short(value: Any) -> str:
 
 
 @app.command("why")
-@with_settings
 def why(
     settings: Settings,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
@@ -162,7 +160,7 @@ def why(
     from leap.pipeline.stages.why import why as run
 
     answer = run(kind, dataset, _parse(parameters or []), context=settings.context())
-    if settings.json:
+    if settings.as_json:
         print_json(answer.as_json())
         return
     nearest = answer.explanation.nearest
@@ -200,7 +198,6 @@ def _parse(parameters: list[str]) -> dict[str, Any]:
 
 
 @app.command("verify")
-@with_settings
 def verify(
     settings: Settings,
     keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Default: everything.")] = None,
@@ -210,9 +207,9 @@ def verify(
     chosen = [store.resolve(key) for key in keys] if keys else store.keys()
     from leap.cli.bars import Bars
 
-    with Bars(quiet=bool(settings.quiet)).task("verifying", len(chosen)) as advance:
+    with Bars(quiet=settings.quiet).task("verifying", len(chosen)) as advance:
         problems = store.verify(chosen, lambda done, total: advance(1))
-    if settings.json:
+    if settings.as_json:
         found = [{"key": problem.key, "problem": problem.message} for problem in problems]
         print_json({"store": store.url, "artifacts": len(chosen), "problems": found})
     else:
@@ -229,7 +226,6 @@ def verify(
 
 
 @app.command("tag")
-@with_settings
 def tag(
     settings: Settings,
     key: Annotated[str, typer.Argument(metavar="KEY", help="Key, its first characters, or a tag.")],
@@ -245,7 +241,7 @@ def tag(
     store = settings.open_store()
     if delete:
         store.references.untag(key)
-        if settings.json:
+        if settings.as_json:
             print_json({"deleted": key})
         else:
             console.print(f"Removed tag {key}.")
@@ -257,7 +253,7 @@ def tag(
         store.references.tag(name, artifact.key)
     if pin is not None:
         store.references.pin(artifact.key, pinned=pin)
-    if settings.json:
+    if settings.as_json:
         print_json(_rows(store, [artifact])[0])
         return
     done = [f"tagged {name}"] if name is not None else []
@@ -266,7 +262,6 @@ def tag(
 
 
 @app.command("gc")
-@with_settings
 def collect(
     settings: Settings,
     keep_days: Annotated[float, typer.Option(metavar="DAYS", help="Keep what was used in the last DAYS days.")] = 14.0,
@@ -300,7 +295,7 @@ def collect(
         tidy_index(store)
     going = [verdict for verdict in verdicts if not verdict.keep]
     size = sum(verdict.artifact.manifest.size for verdict in going)
-    if settings.json:
+    if settings.as_json:
         rows = [
             {
                 "key": v.artifact.key,
@@ -346,7 +341,6 @@ def _say_removed(count: int, size: float, dry_run: bool) -> None:
 
 
 @app.command("rm")
-@with_settings
 def remove_artifacts(
     settings: Settings,
     keys: Keys,
@@ -363,7 +357,7 @@ def remove_artifacts(
     if not dry_run:
         remove(store, going)
     size = sum(artifact.manifest.size for artifact in artifacts)
-    if settings.json:
+    if settings.as_json:
         print_json({"dry_run": dry_run, "bytes": size, "keys": going})
         return
     shown = table("kind", "dataset", "parameters", "key", "size", right=("size",), fold=("parameters",))

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from leap.cli.options import Several
 from leap.cli.output import INTERRUPTED, console, errors, human_seconds, plural, print_json, show_stop, table
 from leap.cli.settings import Settings
 from leap.cli.stage_options import BudgetGb
 from leap.cli.train import show_mean
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.training.options import TrainOptions
 
 if TYPE_CHECKING:
     from leap.pipeline.experiments.plan import SweepPlan
     from leap.pipeline.experiments.sweep import Outcome, SweepResult
 
-PART = "A part of it, or otherwise"
+PART = "A part of it"
+INSTEAD = "Instead of the file's; repeat for several values"
 WORK = "The work"
 ALWAYS_SHOWN = ("dataset", "backbone", "encoding")
 
@@ -24,6 +27,7 @@ ALWAYS_SHOWN = ("dataset", "backbone", "encoding")
 def sweep(
     settings: Settings,
     reading: IngestOptions,
+    instead: Annotated[dict[str, Any], Several(TrainOptions, INSTEAD)],
     source: Annotated[
         str | None,
         typer.Argument(
@@ -69,29 +73,6 @@ def sweep(
             help="Instead of the file's datasets: a name, or the path of your own data; repeatable.",
             rich_help_panel=PART,
         ),
-    ] = None,
-    projection: Annotated[
-        str | None,
-        typer.Option(
-            "--projection",
-            "-p",
-            metavar="NAME",
-            help="Instead of the file's, except where it compares several.",
-            show_default=False,
-            rich_help_panel=PART,
-        ),
-    ] = None,
-    seed: Annotated[
-        list[int] | None,
-        typer.Option(metavar="SEED", help="Instead of the file's seeds; repeatable.", rich_help_panel=PART),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Instead of the file's.", show_default=False, rich_help_panel=PART),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Instead of the file's.", show_default=False, rich_help_panel=PART),
     ] = None,
     runs: Annotated[
         Path,
@@ -142,6 +123,9 @@ def sweep(
     A file is YAML with a list 'grids'. A grid has a value or a list of values for 'datasets', 'backbones', 'encodings'
     and any other option of leap train, and stands for all their combinations.
 
+    Options of leap train that are given here count instead of the file's, except that a grid which compares several
+    values of an option of the network keeps them.
+
     [dim]leap sweep quick[/]
     [dim]leap sweep paper-main --dataset Letter-high --dataset DHFR --plan[/]
     [dim]leap sweep compare --on ./mine.json[/]
@@ -153,29 +137,23 @@ def sweep(
     from leap.pipeline.experiments.sweep_file import load
 
     file = load(str(source))
-    if reading != IngestOptions():  # given on the command line, it counts more than the file's
-        file = file.model_copy(update={"reading": reading})
+    # What is given on the command line counts more than what the file says.
+    file = file.model_copy(update={"reading": file.reading.model_copy(update=reading.model_dump(exclude_unset=True))})
+    only = {"dataset": dataset, "backbone": backbone, "encoding": encoding}
     selection = Selection(
-        tuple(dataset or ()),
-        tuple(backbone or ()),
-        tuple(encoding or ()),
-        tuple(on or ()),
-        tuple(seed or ()),
-        epochs,
-        folds,
-        projection,
+        {name: values for name, values in only.items() if values}, instead | ({"dataset": on} if on else {})
     )
     if plan:
         from leap.pipeline.experiments.plan import plan_sweep
 
         planned = plan_sweep(file, settings.context(), selection=selection, runs=runs)
-        print_json(planned.as_json()) if settings.json else _show_plan(planned)
+        print_json(planned.as_json()) if settings.as_json else _show_plan(planned)
         return
     from leap.cli.sweep_progress import sweep_bar
     from leap.pipeline import sweep as work
 
     try:
-        with sweep_bar(quiet=bool(settings.quiet)) as on_event:
+        with sweep_bar(quiet=settings.quiet) as on_event:
             result = work(
                 file,
                 settings.context(),
@@ -193,12 +171,12 @@ def sweep(
         from leap.pipeline.experiments.stage_output import write_stage_output
 
         write_stage_output(result, out, metrics, curves)
-    if settings.json:
+    if settings.as_json:
         print_json(result.as_json())
     elif not settings.quiet:
         _show_result(result)
     if result.failed:
-        _show_failures(result, with_traceback=bool(settings.debug))
+        _show_failures(result, with_traceback=settings.debug)
         raise typer.Exit(1)
 
 
@@ -212,7 +190,7 @@ def _list(settings: Settings) -> None:
         expanded = expand(file)
         number = sum(run.options.folds for run in expanded)
         entries.append({"name": name, "runs": len(expanded), "folds": number, "description": file.description})
-    if settings.json:
+    if settings.as_json:
         print_json({"presets": entries})
         return
     shown = table("preset", "runs", "folds", "what", right=("runs", "folds"), fold=("what",))

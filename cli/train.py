@@ -8,21 +8,14 @@ from rich.markup import escape
 
 from leap.cli.output import INTERRUPTED, console, human_params, human_seconds, plural, print_json, show_stop, table
 from leap.cli.settings import Settings
-from leap.cli.stage_options import (
-    BudgetGb,
-    Cap,
-    CapSeed,
-    Dataset,
-)
+from leap.cli.stage_options import BudgetGb, Dataset
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.training.options import TrainOptions
 
 if TYPE_CHECKING:
     from leap.pipeline.training.plan import TrainPlan
     from leap.pipeline.training.stage import TrainResult
 
-NETWORK = "The network"
-LEAP = "LEAP and the static transforms"
-PROTOCOL = "The protocol"
 RUN = "The run"
 SHOWN = {
     "accuracy": ("accuracy", 100.0, " %", 1),
@@ -39,104 +32,7 @@ def train(
     settings: Settings,
     reading: IngestOptions,
     dataset: Dataset,
-    backbone: Annotated[
-        str, typer.Option("--backbone", "-b", help="gcn, gat, gin, nomp, gps, dect-4k or dect-65k.")
-    ] = "gcn",
-    encoding: Annotated[
-        str | None,
-        typer.Option(
-            "--encoding",
-            "-e",
-            help="none, rwpe, lape, lect, leap-f, leap-l, or a sum such as lape+leap-l "
-            "(default: leap-l; none for dect-4k, dect-65k).",
-            show_default=False,
-        ),
-    ] = None,
-    projection: Annotated[
-        str, typer.Option("--projection", "-p", help="linear, conv1d, deepsets, attention or attention-pe.")
-    ] = "conv1d",
-    dim: Annotated[int, typer.Option(metavar="K", help="Dimension of an encoding.", rich_help_panel=NETWORK)] = 10,
-    hidden: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Width of the backbone (default: the paper's).",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
-    ] = None,
-    layers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Layers of the backbone (default: the paper's).",
-            show_default=False,
-            rich_help_panel=NETWORK,
-        ),
-    ] = None,
-    pooling: Annotated[
-        str,
-        typer.Option(help="A graph's scores are the 'sum' of its nodes' or their 'mean'.", rich_help_panel=NETWORK),
-    ] = "sum",
-    lape_drop: Annotated[
-        str,
-        typer.Option(help="lape: zero eigenvalues to leave out, 'components' or 'one'.", rich_help_panel=NETWORK),
-    ] = "components",
-    hops: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--hops",
-            metavar="M",
-            help="Hop count; repeat for several (default: 1).",
-            show_default=False,
-            rich_help_panel=LEAP,
-        ),
-    ] = None,
-    directions: Annotated[int, typer.Option(metavar="N", help="Directions.", rich_help_panel=LEAP)] = 16,
-    thresholds: Annotated[int, typer.Option(metavar="N", help="Thresholds.", rich_help_panel=LEAP)] = 16,
-    scale: Annotated[float, typer.Option(help="Steepness of the sigmoid.", rich_help_panel=LEAP)] = 128.0,
-    radius: Annotated[float, typer.Option(help="Thresholds span [-radius, radius].", rich_help_panel=LEAP)] = 1.1,
-    edge_weight: Annotated[
-        float, typer.Option(help="Weight of an edge; 2 is the published code's.", rich_help_panel=LEAP)
-    ] = 1.0,
-    learn_thresholds: Annotated[
-        bool, typer.Option("--learn-thresholds", metavar=" ", help="Learn the thresholds too.", rich_help_panel=LEAP)
-    ] = False,
-    leap_on: Annotated[
-        str, typer.Option(help="What LEAP looks at: features, rwpe or lape.", rich_help_panel=LEAP)
-    ] = "features",
-    leap_every_layer: Annotated[
-        bool,
-        typer.Option(
-            "--leap-every-layer",
-            metavar=" ",
-            help="LEAP of the hidden states too, before every layer of gcn, gat or gin.",
-            rich_help_panel=LEAP,
-        ),
-    ] = False,
-    lect_complex: Annotated[str, typer.Option(help="lect: 'points' or 'edges'.", rich_help_panel=LEAP)] = "points",
-    folds: Annotated[
-        int, typer.Option(metavar="N", help="Folds; of a node task's splits at most N.", rich_help_panel=PROTOCOL)
-    ] = 5,
-    epochs: Annotated[int, typer.Option(metavar="N", help="At most N epochs.", rich_help_panel=PROTOCOL)] = 100,
-    batch_size: Annotated[int, typer.Option(metavar="N", help="Graphs of a step.", rich_help_panel=PROTOCOL)] = 16,
-    lr: Annotated[float, typer.Option(help="Learning rate of Adam.", rich_help_panel=PROTOCOL)] = 1e-3,
-    seed: Annotated[int, typer.Option(help="Of initialization and order.", rich_help_panel=PROTOCOL)] = 42,
-    split_seed: Annotated[int, typer.Option(help="Of the folds.", rich_help_panel=PROTOCOL)] = 42,
-    class_weight: Annotated[
-        str,
-        typer.Option(
-            help="Weight of a class: 'none', or its 'frequency', the published code's.", rich_help_panel=PROTOCOL
-        ),
-    ] = "none",
-    select: Annotated[
-        str | None,
-        typer.Option(
-            help="What chooses the tested epoch: validation 'loss' or 'auroc' (default: loss; auroc for hiv).",
-            show_default=False,
-            rich_help_panel=PROTOCOL,
-        ),
-    ] = None,
+    options: TrainOptions,
     run: Annotated[
         Path | None,
         typer.Option(
@@ -176,8 +72,6 @@ def train(
     memory_gb: Annotated[
         float, typer.Option(metavar="GIB", help="Memory for the data of a fold.", rich_help_panel=RUN)
     ] = 2.0,
-    cap: Cap = None,
-    cap_seed: CapSeed = 0,
     budget_gb: BudgetGb = 4.0,
 ) -> None:
     """Train and test a network by cross-validation, on what the store holds; missing artifacts are made first.
@@ -187,56 +81,17 @@ def train(
     [dim]leap train letters-high --backbone nomp --encoding leap-l --projection conv1d[/]
     [dim]leap train letters-high --backbone gcn --encoding lape+leap-l --dry-run[/]
     """
-    from leap.models.network_config import GLOBAL_BACKBONES, NetworkConfig
-    from leap.pipeline.stages.options import validated
-    from leap.pipeline.training.options import TrainOptions
-
-    network = validated(
-        NetworkConfig,
-        backbone=backbone,
-        encoding=encoding or ("none" if backbone in GLOBAL_BACKBONES else "leap-l"),
-        projection=projection,
-        dim=dim,
-        hops=tuple(hops or (1,)),
-        directions=directions,
-        thresholds=thresholds,
-        scale=scale,
-        radius=radius,
-        edge_weight=edge_weight,
-        learn_thresholds=learn_thresholds,
-        leap_on=leap_on,
-        leap_every_layer=leap_every_layer,
-        hidden=hidden,
-        layers=layers,
-        pooling=pooling,
-    )
-    options = validated(
-        TrainOptions,
-        network=network,
-        folds=folds,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        seed=seed,
-        split_seed=split_seed,
-        class_weight=class_weight,
-        select=select,
-        lape_drop=lape_drop,
-        lect_complex=lect_complex,
-        cap=cap,
-        cap_seed=cap_seed if cap is not None else 0,
-    )
     if dry_run:
         from leap.pipeline.training.plan import plan_training
 
         plan = plan_training(dataset, options, settings.context(), reading)
-        print_json(plan.as_json()) if settings.json else _show_plan(plan)
+        print_json(plan.as_json()) if settings.as_json else _show_plan(plan)
         return
     from leap.cli.train_progress import fold_bars
     from leap.pipeline import train as work
 
     try:
-        with fold_bars(epochs, quiet=bool(settings.quiet)) as on_epoch:
+        with fold_bars(options.epochs, quiet=settings.quiet) as on_epoch:
             result = work(
                 dataset,
                 options,
@@ -255,7 +110,7 @@ def train(
         has_begun = bool(getattr(interrupt, "__notes__", ()))
         show_stop(interrupt, f"The same command{' with --resume' if has_begun else ''} goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
-    if settings.json:
+    if settings.as_json:
         print_json(result.as_json())
     elif not settings.quiet:
         _show_result(result)

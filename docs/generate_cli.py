@@ -105,6 +105,8 @@ def _usage(param: Any) -> str:
 def _default(param: Any) -> str:
     if isinstance(param.show_default, str):
         return param.show_default
+    if isinstance(param.default, (list, tuple)):
+        return ", ".join(map(str, param.default))
     return "" if param.default is None or param.is_flag else f"{param.default}"
 
 

@@ -1,8 +1,12 @@
 """`NetworkConfig` and `DatasetFacts`: everything that a network is built from, without torch."""
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
+
+from leap.store.option import Option, Options, option_fields
 
 BackboneName = Literal["gcn", "gat", "gin", "nomp", "gps", "dect-4k", "dect-65k"]
 ProjectionName = Literal["linear", "conv1d", "deepsets", "attention", "attention-pe"]
@@ -14,51 +18,204 @@ GLOBAL_BACKBONES = frozenset({"dect-4k", "dect-65k"})
 EVERY_LAYER_BACKBONES = frozenset({"gcn", "gat", "gin"})
 
 
-class NetworkConfig(BaseModel):
+NETWORK = "The network"
+TRANSFORM = "LEAP and the static transforms"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What decides which options matter to a network."""
+
+    backbone: str
+    parts: frozenset[str]
+    leap_on: str = "features"
+    has_cap: bool = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Kind":
+        """Return the kind of a network described by options by name; what is not given has its default."""
+        fields = option_fields(NetworkConfig)
+        backbone, encoding, leap_on = (
+            str(values.get(name, fields[name].default)) for name in ("backbone", "encoding", "leap_on")
+        )
+        parts = frozenset() if backbone in GLOBAL_BACKBONES else frozenset(encoding.split("+")) - {"none"}
+        return cls(backbone, parts, leap_on, values.get("cap") is not None)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether the backbone looks at whole graphs."""
+        return self.backbone in GLOBAL_BACKBONES
+
+    @property
+    def has_leap(self) -> bool:
+        """Whether LEAP is one of the encodings."""
+        return bool(self.parts & LEAP_PARTS)
+
+    @property
+    def has_neighborhoods(self) -> bool:
+        """Whether something is computed of neighbourhoods."""
+        return self.has_leap or "lect" in self.parts
+
+    def has(self, encoding: str) -> bool:
+        """Whether an encoding is used, by the backbone or by LEAP."""
+        return encoding in self.parts or (self.has_leap and self.leap_on == encoding)
+
+
+def _leap(kind: Kind) -> bool:
+    return kind.has_leap
+
+
+def _transform(kind: Kind) -> bool:
+    return kind.has_neighborhoods or kind.is_global
+
+
+def _soft_transform(kind: Kind) -> bool:
+    return kind.has_leap or kind.is_global
+
+
+def _layered(kind: Kind) -> bool:
+    return not kind.is_global
+
+
+class NetworkConfig(Options):
     """What a network computes.
 
-    Attributes
-    ----------
-    encoding : "none", one of rwpe, lape, lect, leap-f, leap-l, or several joined by "+", such as "lape+leap-l".
-    dim : dimension of each encoding; the ℓ-ECT has directions × thresholds columns instead.
-    hops : neighbourhoods of LEAP; several share the dimension. The ℓ-ECT uses the first.
-    scale, radius, edge_weight, learn_thresholds, projection, directions, thresholds : as in `LEAP`.
-    leap_on : what LEAP looks at: "features" or the encoding "rwpe" or "lape".
-    leap_every_layer : give every layer of gcn, gat or gin LEAP of its input states, not only the first.
-    hidden, layers : sizes of the backbone; None means the paper's.
-    pooling : how a graph's scores are made of its nodes': their "sum" (the paper's) or their "mean".
+    `hidden` and `layers` are the paper's if None. The ℓ-ECT has directions × thresholds columns instead of `dim`, and
+    uses the first of `hops`; LEAP's hop counts share its dimension.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    backbone: Annotated[
+        str,
+        Option(
+            help="{choices}.",
+            flags=("--backbone", "-b"),
+            choices=lambda: get_args(BackboneName),
+            compared="never",
+        ),
+    ] = "gcn"
+    encoding: Annotated[
+        str,
+        Option(
+            help="{choices}, or a sum such as lape+leap-l; dect-4k and dect-65k take none.",
+            flags=("--encoding", "-e"),
+            choices=lambda: ("none", *ENCODING_PARTS),
+            joined_by="+",
+            matters=_layered,
+            compared="never",
+        ),
+    ] = "leap-l"
+    projection: Annotated[
+        str,
+        Option(
+            help="{choices}.",
+            flags=("--projection", "-p"),
+            choices=lambda: get_args(ProjectionName),
+            matters=_leap,
+            compared="never",
+        ),
+    ] = "conv1d"
+    dim: Annotated[
+        int,
+        Field(ge=1, le=1024),
+        Option(
+            help="Dimension of each encoding.",
+            panel=NETWORK,
+            metavar="K",
+            matters=lambda kind: bool(kind.parts - {"lect"}),
+            compared="ablation",
+        ),
+    ] = 10
+    hops: Annotated[
+        tuple[int, ...],
+        Option(
+            help="Hop count of the neighbourhoods.",
+            panel=TRANSFORM,
+            metavar="M",
+            matters=lambda kind: kind.has_neighborhoods,
+            compared="ablation",
+        ),
+    ] = (1,)
+    directions: Annotated[
+        int,
+        Field(ge=1, le=4096),
+        Option(help="Number of directions.", panel=TRANSFORM, matters=_transform, compared="ablation"),
+    ] = 16
+    thresholds: Annotated[
+        int,
+        Field(ge=1, le=4096),
+        Option(help="Number of thresholds.", panel=TRANSFORM, matters=_transform, compared="ablation"),
+    ] = 16
+    scale: Annotated[
+        FiniteFloat,
+        Field(gt=0),
+        Option(help="Steepness of the sigmoid.", panel=TRANSFORM, matters=_soft_transform, compared="ablation"),
+    ] = 128.0
+    radius: Annotated[
+        FiniteFloat,
+        Field(gt=0),
+        Option(help="Thresholds span [-radius, radius].", panel=TRANSFORM, matters=_transform, compared="ablation"),
+    ] = 1.1
+    edge_weight: Annotated[
+        FiniteFloat,
+        Field(ge=0),
+        Option(
+            help="Weight of an edge; 2 is the published code's.",
+            panel=TRANSFORM,
+            matters=_soft_transform,
+            compared="encoding",
+            published=2.0,
+        ),
+    ] = 1.0
+    learn_thresholds: Annotated[
+        bool, Option(help="Learn the thresholds too.", panel=TRANSFORM, matters=_leap, compared="ablation")
+    ] = False
+    leap_on: Annotated[
+        Literal["features", "rwpe", "lape"],
+        Option(help="What LEAP looks at: {choices}.", panel=TRANSFORM, matters=_leap, compared="ablation"),
+    ] = "features"
+    leap_every_layer: Annotated[
+        bool,
+        Option(
+            help="LEAP of the hidden states too, before every layer of gcn, gat or gin.",
+            panel=TRANSFORM,
+            matters=_leap,
+            compared="ablation",
+        ),
+    ] = False
+    hidden: Annotated[
+        int | None,
+        Field(ge=1),
+        Option(help="Width of the backbone (default: the paper's).", panel=NETWORK, matters=_layered),
+    ] = None
+    layers: Annotated[
+        int | None,
+        Field(ge=1),
+        Option(
+            help="Layers of the backbone (default: the paper's).",
+            panel=NETWORK,
+            matters=lambda kind: not kind.is_global and kind.backbone != "nomp",
+        ),
+    ] = None
+    pooling: Annotated[
+        Literal["sum", "mean"],
+        Option(help="A graph's scores are the {choices} of its nodes'.", panel=NETWORK, matters=_layered),
+    ] = "sum"
 
-    backbone: BackboneName = "gcn"
-    encoding: str = "leap-l"
-    projection: ProjectionName = "conv1d"
-    dim: int = Field(default=10, ge=1, le=1024)
-    hops: tuple[int, ...] = (1,)
-    directions: int = Field(default=16, ge=1, le=4096)
-    thresholds: int = Field(default=16, ge=1, le=4096)
-    scale: FiniteFloat = Field(default=128.0, gt=0)
-    radius: FiniteFloat = Field(default=1.1, gt=0)
-    edge_weight: FiniteFloat = Field(default=1.0, ge=0)
-    learn_thresholds: bool = False
-    leap_on: Literal["features", "rwpe", "lape"] = "features"
-    leap_every_layer: bool = False
-    hidden: int | None = Field(default=None, ge=1)
-    layers: int | None = Field(default=None, ge=1)
-    pooling: Literal["sum", "mean"] = "sum"
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_graphs_need_no_encoding(cls, values: Any) -> Any:
+        if isinstance(values, dict) and str(values.get("backbone")).lower() in GLOBAL_BACKBONES:
+            return {"encoding": "none", **values}
+        return values
 
     @field_validator("encoding")
     @classmethod
-    def _encodings_are_known(cls, value: str) -> str:
+    def _encodings_differ(cls, value: str) -> str:
         parts = value.split("+")
-        if value == "none":
-            return value
-        for part in parts:
-            if part not in ENCODING_PARTS:
-                raise ValueError(f"no encoding {part!r}; choose none, {', '.join(ENCODING_PARTS)} or a sum of these")
         if len(set(parts)) < len(parts):
             raise ValueError("an encoding is named twice")
+        if "none" in parts and len(parts) > 1:
+            raise ValueError("none cannot be part of a sum")
         if len(LEAP_PARTS & set(parts)) == 2:
             raise ValueError("leap-f and leap-l are two versions of one encoding; choose one")
         return value

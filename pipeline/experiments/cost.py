@@ -7,8 +7,7 @@ from typing import Any
 
 from leap.pipeline.datasets import dataset_card
 from leap.pipeline.experiments.history import History
-from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.relevance import relevant
+from leap.pipeline.training.options import TrainOptions, relevant
 from leap.store import Artifact
 
 TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2

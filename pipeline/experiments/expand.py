@@ -2,32 +2,16 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from typing import Any
 
-from leap.models.network_config import ENCODING_PARTS, LEAP_PARTS, BackboneName, NetworkConfig, ProjectionName
+from leap.models.network_config import LEAP_PARTS, Kind, NetworkConfig
 from leap.pipeline.datasets import dataset_card
-from leap.pipeline.experiments.sweep_file import (
-    NETWORK_FIELDS,
-    PROTOCOL_FIELDS,
-    PUBLISHED_BEST,
-    Axes,
-    Grid,
-    SweepFile,
-)
+from leap.pipeline.experiments.sweep_file import PUBLISHED_BEST, Axes, Grid, SweepFile, axes_of
 from leap.pipeline.published import best_projection
-from leap.pipeline.stages.options import validated
-from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.relevance import Kind, relevant
+from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import suggestion
-
-# Options with few possible values, for suggestions.
-CHOICES: dict[str, tuple[str, ...]] = {
-    "backbone": get_args(BackboneName),
-    "encoding": ("none", *ENCODING_PARTS),
-    "projection": (*get_args(ProjectionName), PUBLISHED_BEST),
-}
 
 
 @dataclass(frozen=True)
@@ -55,49 +39,35 @@ class Selection:
 
     Attributes
     ----------
-    datasets, backbones, encodings : keep the runs with one of these; empty keeps all.
-    on : datasets to use instead of the file's.
-    projection : instead of the file's, except where projections are compared.
-    seeds, epochs, folds : instead of the file's.
+    only : keep the runs with one of these values of every option named; "dataset" is one of them.
+    instead : values to use instead of the file's; an option of the network stays where a grid compares several of it.
     """
 
-    datasets: tuple[str, ...] = ()
-    backbones: tuple[str, ...] = ()
-    encodings: tuple[str, ...] = ()
-    on: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = ()
-    epochs: int | None = None
-    folds: int | None = None
-    projection: str | None = None
+    only: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Any] = field(default_factory=dict)
 
     def applied(self, grid: Grid) -> Grid:
         """Return a grid with what is to be done otherwise."""
-        axes: Axes = dict(grid.axes)
-        if self.on:
-            axes["dataset"] = self.on
-        if self.seeds:
-            axes["seed"] = self.seeds
-        if self.epochs is not None:
-            axes["epochs"] = (self.epochs,)
-        if self.folds is not None:
-            axes["folds"] = (self.folds,)
-        if self.projection is not None and len(axes.get("projection", ())) <= 1:
-            axes["projection"] = (self.projection,)
-        return grid.model_copy(update={"axes": axes})
+        changed = {
+            name: values
+            for name, values in axes_of(self.instead, "the selection").items()
+            if name not in NetworkConfig.model_fields or len(grid.axes.get(name, ())) <= 1
+        }
+        return grid.model_copy(update={"axes": grid.axes | changed})
 
     def filtered(self, runs: Sequence[RunSpec]) -> list[RunSpec]:
-        """Return the runs that are wanted; a name that no run has is an error."""
+        """Return the runs that are wanted; a value that no run has is an error."""
         kept = list(runs)
-        for what, wanted in (("dataset", self.datasets), ("backbone", self.backbones), ("encoding", self.encodings)):
-            there = dict.fromkeys(str(run.values()[what]) for run in runs)
-            for name in wanted:
+        for what, wanted in axes_of(self.only, "the selection").items():
+            there = dict.fromkeys(str(run.values().get(what)) for run in runs)
+            for name in map(str, wanted):
                 if name not in there:
                     raise InvalidInputError(
                         f"the sweep has no {what} {name!r}.{suggestion(name, there)} It has {', '.join(there)}."
                     )
-            kept = [run for run in kept if not wanted or str(run.values()[what]) in wanted]
+            kept = [run for run in kept if str(run.values().get(what)) in map(str, wanted)]
         if not kept:
-            raise InvalidInputError("no run of the sweep fits all of --dataset, --backbone and --encoding.")
+            raise InvalidInputError(f"no run of the sweep fits all of {', '.join(f'--{name}' for name in self.only)}.")
         return kept
 
 
@@ -116,14 +86,11 @@ def expand(file: SweepFile, selection: Selection | None = None) -> list[RunSpec]
     18
     """
     chosen = selection or Selection()
-    runs = [run for grid in file.grids for run in _expanded(chosen.applied(grid), file.name)]
+    runs = [run for grid in file.grids for run in _expanded(chosen.applied(grid))]
     return chosen.filtered(list(dict.fromkeys(runs)))
 
 
-def _expanded(grid: Grid, where: str) -> Iterator[RunSpec]:
-    for name, allowed in CHOICES.items():
-        for value in grid.axes.get(name, ()):
-            _check_choice(name, value, allowed, where)
+def _expanded(grid: Grid) -> Iterator[RunSpec]:
     for combination in itertools.product(*grid.axes.values()):
         values = dict(zip(grid.axes, combination, strict=True))
         if any(_fits(values, condition) for condition in grid.exclude):
@@ -131,15 +98,6 @@ def _expanded(grid: Grid, where: str) -> Iterator[RunSpec]:
         if grid.only and not any(_fits(values, condition) for condition in grid.only):
             continue
         yield _run(values)
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[str, ...], where: str) -> None:
-    parts = str(value).split("+") if name == "encoding" else [str(value)]
-    for part in parts:
-        if part not in allowed:
-            raise InvalidInputError(
-                f"{where} has no {name} {part!r}.{suggestion(part, allowed)} Choose from {', '.join(allowed)}."
-            )
 
 
 def _fits(values: Mapping[str, Any], condition: Axes) -> bool:
@@ -151,9 +109,7 @@ def _run(values: dict[str, Any]) -> RunSpec:
     dataset = str(kept.pop("dataset"))
     if kept.get("projection") == PUBLISHED_BEST:
         kept["projection"] = _published_best(dataset, Kind.of(kept))
-    network = validated(NetworkConfig, **{name: kept[name] for name in NETWORK_FIELDS if name in kept})
-    protocol = {name: kept[name] for name in PROTOCOL_FIELDS if name in kept}
-    return RunSpec(dataset, validated(TrainOptions, network=network, **protocol))
+    return RunSpec(dataset, TrainOptions.of(kept))
 
 
 def _published_best(dataset: str, kind: Kind) -> str:
@@ -163,6 +119,6 @@ def _published_best(dataset: str, kind: Kind) -> str:
     if found is None:
         raise InvalidInputError(
             f"the paper's main table has no cell for {dataset!r}, {kind.backbone} and {leap}, so there is no "
-            f"{PUBLISHED_BEST} projection. Name one of {', '.join(get_args(ProjectionName))}."
+            f"{PUBLISHED_BEST} projection. Name one of {', '.join(OPTIONS['projection'].choices)}."
         )
     return found

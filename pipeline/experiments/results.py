@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leap.pipeline.datasets import dataset_card
-from leap.pipeline.training.relevance import Kind, matters
+from leap.pipeline.training.options import OPTIONS, relevant
 from leap.pipeline.training.run_folder import METRICS, RunFolder, is_result
 from leap.store.disk import is_read_only, needing_space, refuse_folder, replacing
 from leap.store.errors import InvalidInputError
@@ -23,39 +23,11 @@ RESULTS = "results.parquet"
 VERSIONS_OF_RUNS = b"leap.runs"  # run -> time and size of the metrics.json that its rows are from
 
 JUDGED = ("accuracy", "auroc", "average_precision", "r2", "mae", "mse", "loss")
-TEXT = ["run", "fingerprint", "dataset", "stand_in_for", "task", "backbone", "encoding", "projection", "hops"]
-NETWORK = {
-    "dim": "int32",
-    "directions": "int32",
-    "thresholds": "int32",
-    "scale": "float64",
-    "radius": "float64",
-    "edge_weight": "float64",
-    "learn_thresholds": "bool",
-    "leap_on": "string",
-    "leap_every_layer": "bool",
-    "hidden": "int32",
-    "layers": "int32",
-    "pooling": "string",
-}
-PROTOCOL = {
-    "seed": "int64",
-    "split_seed": "int64",
-    "folds": "int32",
-    "epochs_at_most": "int32",
-    "batch_size": "int32",
-    "lr": "float64",
-    "class_weight": "string",
-    "select": "string",
-    "lape_drop": "string",
-    "lect_complex": "string",
-    "cap": "int32",
-    "cap_seed": "int64",
-}
+TYPES: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}
+CHOSEN = {field.column: "string" if field.is_many else TYPES.get(field.type, "string") for field in OPTIONS.values()}
 COLUMNS: dict[str, str] = {
-    **dict.fromkeys(TEXT, "string"),
-    **NETWORK,
-    **PROTOCOL,
+    **dict.fromkeys(("run", "fingerprint", "dataset", "stand_in_for", "task"), "string"),
+    **CHOSEN,
     "fold": "int32",
     **{f"{part}_{name}": "float64" for part in ("test", "val") for name in JUDGED},
     "epochs": "int32",
@@ -190,8 +162,7 @@ def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
 
 def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
     values = {**metrics["options"].get("network", {}), **metrics["options"]}
-    kind = Kind.of(values)
-    options = {name: values.get(name) for name in (*NETWORK, *PROTOCOL) if name in values and matters(name, kind)}
+    chosen = {OPTIONS[name].column: _cell(value) for name, value in relevant(values).items() if name in OPTIONS}
     artifacts = metrics.get("artifacts")
     extra = [entry for entry in artifacts or [] if entry["kind"] != "dataset"]
     hits = sum(bool(entry["cached"]) for entry in artifacts or [])
@@ -201,12 +172,7 @@ def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
         "dataset": metrics["dataset"],
         "stand_in_for": dataset_card(metrics["dataset"]).stand_in_for,
         "task": metrics.get("task") or _task(folder),
-        "backbone": values.get("backbone"),
-        "encoding": values.get("encoding"),
-        "projection": values.get("projection") if kind.has_leap else None,
-        "hops": ",".join(map(str, values.get("hops", ()))) if kind.has_neighborhoods else None,
-        **options,
-        "epochs_at_most": values.get("epochs"),
+        **chosen,
         "parameters": metrics.get("parameters", {}).get("total"),
         "parameters_backbone": metrics.get("parameters", {}).get("backbone"),
         "preprocessing_seconds": None if artifacts is None else float(sum(entry["seconds"] for entry in extra)),
@@ -216,6 +182,10 @@ def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
         "keys": json.dumps(metrics.get("keys", [])),
         "versions": json.dumps(metrics.get("versions", {}), sort_keys=True),
     }
+
+
+def _cell(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _of_fold(fold: dict[str, Any]) -> dict[str, Any]:

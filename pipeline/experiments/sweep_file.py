@@ -1,23 +1,25 @@
 """Sweep files: grids of runs as YAML, read and checked; the presets are such files inside the package."""
 
+import os
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import lazy_loader as lazy
 from pydantic import BaseModel, ConfigDict
 
-from leap.models.network_config import NetworkConfig
+from leap.pipeline.datasets import known_names
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.options import validated
-from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.options import OPTIONS
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import suggestion
 
-NETWORK_FIELDS = tuple(NetworkConfig.model_fields)
-PROTOCOL_FIELDS = tuple(name for name in TrainOptions.model_fields if name != "network")
-FIELDS = ("dataset", *NETWORK_FIELDS, *PROTOCOL_FIELDS)
-PLURALS = {f"{name}s": name for name in ("dataset", "backbone", "encoding", "projection", "dim", "scale", "seed")}
+yaml = lazy.load("yaml")
+
+FIELDS = ("dataset", *OPTIONS)
+PLURALS = {f"{name}s": name for name in FIELDS if not name.endswith("s")}
 FILTERS = ("only", "exclude")
 PUBLISHED_BEST = "published-best"
 SUFFIXES = (".yaml", ".yml")
@@ -77,14 +79,13 @@ def load(name_or_path: str | Path) -> SweepFile:
     >>> load("paper-hops").name
     'paper-hops'
     """
-    import yaml
-
     text = str(name_or_path)
+    folder = None
     try:
         if text in presets():
             source = (files("leap.pipeline.experiments") / "presets" / f"{text}.yaml").read_text(encoding="utf-8")
         elif text.endswith(SUFFIXES) or "/" in text or Path(text).is_file():
-            source = Path(text).read_text(encoding="utf-8")
+            source, folder = Path(text).read_text(encoding="utf-8"), Path(text).parent
         else:
             raise InvalidInputError(
                 f"no preset {text!r}.{suggestion(text, presets())} 'leap sweep --list' lists them; a file of your own "
@@ -98,64 +99,92 @@ def load(name_or_path: str | Path) -> SweepFile:
         raise InvalidInputError(
             f"{text!r} is not YAML ({where}). 'leap sweep --help' says what a sweep holds."
         ) from error
-    return parse(content, text)
+    return parse(content, text, folder)
 
 
-def parse(content: Any, where: str) -> SweepFile:
-    """Check the content of a sweep file; `where` names it in complaints."""
+def parse(content: Any, where: str, folder: Path | None = None) -> SweepFile:
+    """Check the content of a sweep file; `where` names it in complaints, and paths in it are relative to `folder`."""
     known = ("name", "description", "common", "grids", "reading")
     content = _mapping(content, where, known)
-    common = _axes(content.get("common") or {}, f"common of {where}", FIELDS)
+    common = axes_of(content.get("common") or {}, f"common of {where}", folder)
     entries = content.get("grids")
     if not isinstance(entries, list) or not entries:
         raise InvalidInputError(f"{where} has no grids. Give 'grids:', a list with at least one grid.")
     reading = _mapping(content.get("reading") or {}, f"reading of {where}", tuple(IngestOptions.model_fields))
+    grids = [_grid(entry, common, f"grid {number} of {where}", folder) for number, entry in enumerate(entries, 1)]
     return SweepFile(
         name=str(content.get("name") or Path(where).stem),
         description=" ".join(str(content.get("description") or "").split()),
-        grids=tuple(_grid(entry, common, f"grid {number} of {where}") for number, entry in enumerate(entries, 1)),
+        grids=tuple(grids),
         reading=validated(IngestOptions, **reading),
     )
 
 
-def _grid(entry: Any, common: Axes, where: str) -> Grid:
+def _grid(entry: Any, common: Axes, where: str, folder: Path | None) -> Grid:
     entry = dict(_mapping(entry, where, (*FIELDS, *PLURALS, *FILTERS)))
     filters = {name: entry.pop(name, None) or [] for name in FILTERS}
     for name, conditions in filters.items():
         if not isinstance(conditions, list):
             raise InvalidInputError(f"{name} in {where} is {conditions!r}. Give a list of mappings.")
-    axes = common | _axes(entry, where, FIELDS)
+    axes = common | axes_of(entry, where, folder)
     if not axes.get("dataset"):
         raise InvalidInputError(f"{where} names no datasets. Give 'datasets:', a name or a list of names.")
     return Grid(
         axes=axes,
         **{
-            name: tuple(_axes(each, f"{name} in {where}", FIELDS) for each in conditions)
+            name: tuple(axes_of(each, f"{name} in {where}", folder) for each in conditions)
             for name, conditions in filters.items()
         },
     )
 
 
-def _axes(entry: Any, where: str, known: tuple[str, ...]) -> Axes:
+def axes_of(entry: Any, where: str, folder: Path | None = None) -> Axes:
+    """Return values by name of the option, from a mapping of names, or their plurals, to a value or several.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such option, or a name is none of its choices.
+
+    Examples
+    --------
+    >>> axes_of({"encodings": ["none", "LEAP-L"], "hops": "1+2"}, "example.yaml")
+    {'encoding': ('none', 'leap-l'), 'hops': ((1, 2),)}
+    """
     axes: Axes = {}
-    for given, value in _mapping(entry, where, (*known, *PLURALS)).items():
+    for given, value in _mapping(entry, where, (*FIELDS, *PLURALS)).items():
         name = PLURALS.get(given, given)
         if name in axes:
             raise InvalidInputError(f"{where} gives {name!r} twice. Keep one of '{name}' and '{given}'.")
-        values = value if isinstance(value, list) else [value]
+        values = value if isinstance(value, (list, tuple)) else [value]
         if not values:
             raise InvalidInputError(f"{given} in {where} is an empty list. Give a value, or leave it out.")
-        axes[name] = tuple(_hops(each, where) if name == "hops" else each for each in values)
+        axes[name] = tuple(_value(name, each, where, folder) for each in values)
     return axes
 
 
-def _hops(value: Any, where: str) -> tuple[int, ...]:
-    """Hop counts of one run: 1, "1+2" or [1, 2]."""
-    parts = value if isinstance(value, list) else str(value).split("+")
+def _value(name: str, value: Any, where: str, folder: Path | None) -> Any:
+    if name == "dataset":
+        return value if folder is None else _found_from(folder, str(value))
+    field = OPTIONS[name]
+    if field.is_many:  # of one run: 1, "1+2" or [1, 2]
+        parts = value if isinstance(value, (list, tuple)) else str(value).split("+")
+        try:
+            return tuple(field.type(part) for part in parts)
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"{name} in {where} is {value!r}. Give values such as 1, or 1+2 for both."
+            ) from None
     try:
-        return tuple(int(part) for part in parts)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"hops in {where} is {value!r}. Give counts such as 1, or 1+2 for both.") from None
+        return field.understood(value, *((PUBLISHED_BEST,) if name == "projection" else ()))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}: {error}.") from None
+
+
+def _found_from(folder: Path, dataset: str) -> str:
+    """Return the name of a dataset, or its path as seen from here instead of from the folder of the file."""
+    is_path = "/" in dataset or "\\" in dataset or (dataset not in known_names() and (folder / dataset).exists())
+    return os.path.join(folder, dataset) if is_path and not dataset.startswith("~") else dataset
 
 
 def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:

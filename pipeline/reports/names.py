@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leap.models.network_config import NetworkConfig
 from leap.pipeline.datasets import dataset_card
+from leap.pipeline.training.options import OPTIONS, TrainOptions
 
 # Datasets. The paper's order of columns; others follow by name.
 DATASETS = (
@@ -41,34 +43,32 @@ PROJECTIONS = ("linear", "attention", "attention-pe", "deepsets", "conv1d")
 BASELINES = ("none", "rwpe", "lape")
 LEAPS = ("leap-f", "leap-l")
 
+
+def _published(compared: str) -> dict[str, Any]:
+    """Return the paper's values of a group of options by their columns."""
+    usual = {NetworkConfig: "backbone", TrainOptions: "protocol"}
+    group = [field for field in OPTIONS.values() if (field.option.compared or usual[field.owner]) == compared]
+    return {field.column: ",".join(map(str, field.published)) if field.is_many else field.published for field in group}
+
+
 # The paper's settings, in groups: those of the transform and its projection, which the ablations vary; of the training,
 # which runs on one dataset must share to be compared; of the backbone, which runs of one backbone must share; and those
 # that only some encodings have, which runs of one encoding must share.
 PAPER: dict[str, dict[str, Any]] = {
-    "transform": {
-        **{"hops": "1", "dim": 10, "directions": 16, "thresholds": 16, "scale": 128.0, "radius": 1.1},
-        **{"learn_thresholds": False, "leap_on": "features", "leap_every_layer": False},
-    },
-    "training": {
-        **{"folds": 5, "epochs_at_most": 100, "batch_size": 16, "lr": 1e-3},
-        **{"class_weight": "frequency", "select": None},
-    },
-    "backbone": {"hidden": None, "layers": None, "pooling": "sum"},
-    "own": {"edge_weight": 2.0, "lape_drop": "one", "lect_complex": "points", "cap": None, "cap_seed": 0},
+    "transform": _published("ablation"),
+    "training": _published("protocol"),
+    "backbone": _published("backbone"),
+    "own": _published("encoding"),
 }
-OWNERS = {"edge_weight": ("leap",), "lape_drop": ("lape",), "lect_complex": ("lect",)}  # others: ("leap", "lect")
+LABELS = {field.column: field.label for field in OPTIONS.values()}
 
 
 def settings_of(row: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the settings of a run by group, without those that mean nothing to its encoding."""
     found = {group: {name: row[name] for name in names} for group, names in PAPER.items()}
     for group in ("transform", "own"):
-        found[group] = {name: value for name, value in found[group].items() if value is not None}
-    if is_global(row["backbone"]):
-        found["transform"] = {}
-    for name in list(found["own"]):
-        if not any(part in row["encoding"] for part in OWNERS.get(name, ("leap", "lect"))):
-            del found["own"][name]
+        known = {name: value for name, value in found[group].items() if value is not None}
+        found[group] = {} if is_global(row["backbone"]) else known
     return found
 
 
@@ -79,7 +79,7 @@ def deviations(dataset: str, settings: dict[str, dict[str, Any]]) -> dict[str, s
         published = PAPER[group] | dataset_card(dataset).published_settings
         for name, value in settings[group].items():
             if value is not None and value != published[name]:
-                differing[name.replace("epochs_at_most", "epochs").replace("_", " ")] = str(value)
+                differing[LABELS[name]] = str(value)
     return differing
 
 

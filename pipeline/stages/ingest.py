@@ -4,9 +4,9 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.cluster import Workforce, employ
@@ -21,30 +21,41 @@ from leap.store import Artifact, Build, Manifest
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import Graphs
 from leap.store.keys import dataset_key
+from leap.store.option import Option, Options
 
 ALGORITHM = 1
 MIB = 2**20
+READING = "How the dataset is read"
 
 
-class IngestOptions(BaseModel):
-    """Choices that change what is stored.
+class IngestOptions(Options):
+    """Choices that change what is stored; see `SourceOptions` for those that only own data has."""
 
-    Attributes
-    ----------
-    features : what nodes get where the data has no features.
-    drop_empty : leave out graphs without nodes, with their labels.
-    partition_mb : target size of a partition in MiB.
-    node_attributes, graph_label, node_label : what to read from own data, see `SourceOptions`.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    features: Literal["degree", "constant", "rwpe"] = "degree"
-    drop_empty: bool = False
-    partition_mb: float = Field(default=8.0, ge=0.001, le=2**20)
-    node_attributes: tuple[str, ...] | None = None
-    graph_label: str | None = None
-    node_label: str | None = None
+    features: Annotated[
+        Literal["degree", "constant", "rwpe"],
+        Option(help="What nodes get where the data has no features: {choices}.", panel=READING),
+    ] = "degree"
+    drop_empty: Annotated[bool, Option(help="Leave out graphs without nodes, with their labels.", panel=READING)] = (
+        False
+    )
+    partition_mb: Annotated[
+        float, Field(ge=0.001, le=2**20), Option(help="Target size of a partition.", panel=READING, metavar="MIB")
+    ] = 8.0
+    node_attributes: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            help="Own data: node attribute or column to use as a feature.",
+            panel=READING,
+            flags=("--node-attribute",),
+            metavar="NAME",
+        ),
+    ] = None
+    graph_label: Annotated[
+        str | None, Option(help="Own data: graph attribute or column with the label.", panel=READING, metavar="NAME")
+    ] = None
+    node_label: Annotated[
+        str | None, Option(help="Own data: node attribute or column with the label.", panel=READING, metavar="NAME")
+    ] = None
 
     @property
     def source_options(self) -> SourceOptions:

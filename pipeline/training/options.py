@@ -1,48 +1,103 @@
 """`TrainOptions`: a network and the protocol it is trained by; with the keys of the artifacts, a run's identity."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
-from leap.models.network_config import NetworkConfig
+from leap.models.network_config import NETWORK, TRANSFORM, Kind, NetworkConfig
 from leap.pipeline.datasets import dataset_card
-from leap.pipeline.training.relevance import relevant
 from leap.store.keys import digest
+from leap.store.option import Option, Options, option_fields
 
 ALGORITHM = 1  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
 PATIENCE = 10
 DEFAULT_CHECKPOINT_STEPS = 500
+PROTOCOL = "The protocol"
 
 
-class TrainOptions(BaseModel):
-    """Everything that changes a result.
-
-    Attributes
-    ----------
-    folds : parts of the cross-validation; for node tasks, how many of the dataset's splits are used at most.
-    seed : of initialization, order and dropout, set anew before each fold.
-    split_seed : of the folds.
-    class_weight : weight of a class in the loss, 1 or its frequency in the whole dataset (the published code's).
-    select : what chooses the epoch that is tested, validation "loss" or "auroc"; None: what is usual for the dataset.
-    lape_drop, lect_complex, cap, cap_seed : parameters of the stored encodings and neighbourhoods.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class TrainOptions(Options):
+    """Everything that changes a result: the network and the protocol it is trained by."""
 
     network: NetworkConfig = NetworkConfig()
-    folds: int = Field(default=PUBLISHED_FOLDS, ge=2, le=100)
-    epochs: int = Field(default=100, ge=1)
-    batch_size: int = Field(default=16, ge=1)
-    lr: FiniteFloat = Field(default=1e-3, gt=0)
-    seed: int = Field(default=42, ge=0, lt=2**63)
-    split_seed: int = Field(default=PUBLISHED_SPLIT_SEED, ge=0, lt=2**32)
-    class_weight: Literal["none", "frequency"] = "none"
-    select: Literal["loss", "auroc"] | None = None
-    lape_drop: Literal["components", "one"] = "components"
-    lect_complex: Literal["points", "edges"] = "points"
-    cap: int | None = Field(default=None, ge=2)
-    cap_seed: int = Field(default=0, ge=0)
+    folds: Annotated[
+        int,
+        Field(ge=2, le=100),
+        Option(help="Folds; of a node task's splits at most N.", panel=PROTOCOL, metavar="N"),
+    ] = PUBLISHED_FOLDS
+    epochs: Annotated[
+        int, Field(ge=1), Option(help="At most N epochs.", panel=PROTOCOL, metavar="N", column="epochs_at_most")
+    ] = 100
+    batch_size: Annotated[int, Field(ge=1), Option(help="Graphs of a step.", panel=PROTOCOL)] = 16
+    lr: Annotated[FiniteFloat, Field(gt=0), Option(help="Learning rate of Adam.", panel=PROTOCOL)] = 1e-3
+    seed: Annotated[
+        int,
+        Field(ge=0, lt=2**63),
+        Option(
+            help="Seed of initialization, order and dropout, set anew before each fold.",
+            panel=PROTOCOL,
+            metavar="SEED",
+            compared="never",
+        ),
+    ] = 42
+    split_seed: Annotated[
+        int,
+        Field(ge=0, lt=2**32),
+        Option(help="Seed of the folds.", panel=PROTOCOL, metavar="SEED", compared="never"),
+    ] = PUBLISHED_SPLIT_SEED
+    class_weight: Annotated[
+        Literal["none", "frequency"],
+        Option(
+            help="Weight of a class in the loss: none, or its frequency in the whole dataset, the published code's.",
+            panel=PROTOCOL,
+            published="frequency",
+        ),
+    ] = "none"
+    select: Annotated[
+        Literal["loss", "auroc"] | None,
+        Option(
+            help="What chooses the tested epoch: validation {choices} (default: what is usual for the dataset).",
+            panel=PROTOCOL,
+        ),
+    ] = None
+    lape_drop: Annotated[
+        Literal["components", "one"],
+        Option(
+            help="lape: zero eigenvalues to leave out, {choices}.",
+            panel=NETWORK,
+            matters=lambda kind: kind.has("lape"),
+            compared="encoding",
+            published="one",
+        ),
+    ] = "components"
+    lect_complex: Annotated[
+        Literal["points", "edges"],
+        Option(
+            help="lect: {choices}.", panel=TRANSFORM, matters=lambda kind: "lect" in kind.parts, compared="encoding"
+        ),
+    ] = "points"
+    cap: Annotated[
+        int | None,
+        Field(ge=2),
+        Option(
+            help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first.",
+            panel=TRANSFORM,
+            matters=lambda kind: kind.has_neighborhoods,
+            compared="encoding",
+        ),
+    ] = None
+    cap_seed: Annotated[
+        int,
+        Field(ge=0),
+        Option(
+            help="Seed of that sample.",
+            panel=TRANSFORM,
+            metavar="SEED",
+            matters=lambda kind: kind.has_neighborhoods and kind.has_cap,
+            compared="encoding",
+        ),
+    ] = 0
 
     def selection(self, dataset: str) -> str:
         """What chooses the tested epoch for a dataset."""
@@ -62,3 +117,24 @@ class TrainOptions(BaseModel):
             "keys": sorted(keys),
         }
         return digest(facts)
+
+
+OPTIONS = option_fields(TrainOptions)
+"""All options of a training by name, the network's first."""
+
+
+def matters(name: str, kind: Kind) -> bool:
+    """Whether an option changes what a network of this kind computes; what is no option, such as a dataset, does."""
+    decides = OPTIONS[name].option.matters if name in OPTIONS else None
+    return decides is None or decides(kind)
+
+
+def relevant(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options by name without those that do not matter, so that equal runs look equal.
+
+    >>> relevant({"backbone": "gcn", "encoding": "rwpe", "projection": "linear", "dim": 5})
+    {'backbone': 'gcn', 'encoding': 'rwpe', 'dim': 5}
+    """
+    kind = Kind.of(values)
+    kept = {name: value for name, value in values.items() if matters(name, kind)}
+    return kept | ({"encoding": "none"} if kind.is_global else {})

@@ -58,9 +58,9 @@ def test_a_cached_training_loads_neither_torch_nor_pyg(leap, lightly, filled, tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--backbone", "gnc"), "backbone is 'gnc'"),
+        (("--backbone", "gnc"), "no backbone 'gnc'. Did you mean 'gcn'?"),
         (("--encoding", "rwpe+pope"), "no encoding 'pope'"),
-        (("--projection", "conv"), "projection is 'conv'"),
+        (("--projection", "conv"), "no projection 'conv'. Did you mean 'conv1d'?"),
         (("--hops", "1", "--hops", "2", "--hops", "3"), "must divide"),
         (("--epochs", "0"), "epochs is 0"),
         (("--folds", "1"), "folds is 1"),

@@ -216,7 +216,7 @@ def test_the_seed_changes_projections_but_not_the_first_directions():
         ({"hops": ()}, "at least 1"),
         ({"encoding": "rwpe", "leap_on": "lape"}, "needs the encoding leap"),
         ({"backbone": "nomp", "leap_every_layer": True}, "gcn, gat or gin"),
-        ({"backbone": "dect-4k"}, "takes no encoding"),
+        ({"backbone": "dect-4k", "encoding": "leap-l"}, "takes no encoding"),
         ({"backbone": "dect-4k", "encoding": "none", "hidden": 3}, "leave hidden"),
         ({"backbone": "dect-4k", "encoding": "none", "pooling": "mean"}, "leave pooling"),
         ({"backbone": "nomp", "layers": 3}, "one layer"),

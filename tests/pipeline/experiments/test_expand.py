@@ -138,11 +138,13 @@ def test_only_and_exclude_cut_parts_out():
 
 
 def test_a_part_of_a_preset_can_be_chosen_and_changed():
-    chosen = Selection(datasets=("Letter-high", "DHFR"), encodings=("rwpe",), seeds=(1, 2), epochs=3, folds=2)
+    chosen = Selection(
+        only={"dataset": ["Letter-high", "DHFR"], "encoding": "rwpe"}, instead={"seed": [1, 2], "epochs": 3, "folds": 2}
+    )
     runs = expand(load("paper-main"), chosen)
     assert len(runs) == 2 * 4 * 2
     assert {(r.options.seed, r.options.epochs, r.options.folds) for r in runs} == {(1, 3, 2), (2, 3, 2)}
-    moved = expand(load("compare"), Selection(on=("./mine.json",)))
+    moved = expand(load("compare"), Selection(instead={"dataset": "./mine.json"}))
     assert {run.dataset for run in moved} == {"./mine.json"}
     assert len(moved) == 10
 
@@ -159,12 +161,13 @@ def test_another_projection_leaves_comparisons_of_projections_alone():
         },
         "test.yaml",
     )
-    runs = expand(file, Selection(projection="deepsets"))
+    runs = expand(file, Selection(instead={"projection": "deepsets"}))
     assert [run.options.network.projection for run in runs] == ["deepsets", "linear", "attention"]
 
 
 def test_a_stand_in_takes_the_projection_of_what_it_stands_in_for():
-    runs = expand(load("paper-main"), Selection(on=("letters-high",), backbones=("nomp",), encodings=("leap-l",)))
+    chosen = Selection(only={"backbone": "nomp", "encoding": "leap-l"}, instead={"dataset": "letters-high"})
+    runs = expand(load("paper-main"), chosen)
     assert [run.options.network.projection for run in runs] == ["conv1d"]
 
 
@@ -204,9 +207,9 @@ def test_names_that_are_not_there_are_named(tmp_path):
     with pytest.raises(InvalidInputError, match="is not YAML"):
         load(tmp_path / "bad.yaml")
     with pytest.raises(InvalidInputError, match=r"no dataset 'Leter-high'. Did you mean 'Letter-high'\?"):
-        expand(load("paper-main"), Selection(datasets=("Leter-high",)))
+        expand(load("paper-main"), Selection(only={"dataset": "Leter-high"}))
     with pytest.raises(InvalidInputError, match="no run of the sweep fits"):
-        expand(load("paper-dect"), Selection(backbones=("gcn",), encodings=("none",)))
+        expand(load("paper-dect"), Selection(only={"backbone": "gcn", "encoding": "none"}))
 
 
 def test_a_file_of_ones_own_is_read(tmp_path):
