@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from leap.store.option import OptionField, Options, option_fields
 
+Command = Callable[..., None]
 PLACEHOLDERS = {int: "N", float: "X", str: "TEXT"}
 
 
@@ -26,18 +27,18 @@ class Several:
 class App(typer.Typer):
     """Typer, whose commands may take configurations."""
 
-    def command(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[Command], Command]:  # type: ignore[override]
         """Return a decorator that registers a command."""
         register = super().command(*args, **kwargs)
         return lambda function: register(with_options(function))
 
-    def callback(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def callback(self, *args: Any, **kwargs: Any) -> Callable[[Command], Command]:  # type: ignore[override]
         """Return a decorator that registers what runs before any command."""
         register = super().callback(*args, **kwargs)
         return lambda function: register(with_options(function))
 
 
-def with_options(function: Callable[..., None]) -> Callable[..., None]:
+def with_options(function: Command) -> Command:
     """Return a command with an option for each field of the configurations that a function takes.
 
     A parameter whose type is a subclass of `Options` receives a validated object of what was given; what was given to a
