@@ -27,7 +27,7 @@ from leap.cli.app import app
 from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.results import COLUMNS
 from leap.pipeline.experiments.sweep_file import parse
-from leap.pipeline.reports.runs import SIZE
+from leap.pipeline.reports.names import PAPER
 from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
 
 commands = typer.main.get_command(app).commands
@@ -43,7 +43,7 @@ print(json.dumps({
     "default": shown["train"]["shade"].default,
     "runs": [[run.network.encoding, run.network.shade] for run in runs],
     "column": COLUMNS["shade"],
-    "compared": SIZE["shade"],
+    "compared": PAPER["backbone"]["shade"],
     "label": OPTIONS["shade"].label,
     "is_in_docs": "| `--shade NAME` | How it is lit: light or dark. | light |" in generate_cli.page(),
     "prints": [TrainOptions.of({"encoding": e, "shade": s}).fingerprint("a", []) for e in ("rwpe", "leap-l")
