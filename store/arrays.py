@@ -116,6 +116,9 @@ def read_array(
     prefix : path of the group below the artifact.
     """
     store = _CheckedStore(location.zarr_store(path, read_only=True), records, prefix, key)
-    array = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)[name]
+    try:
+        array = zarr.open_group(store, mode="r", zarr_format=3, use_consolidated=False)[name]
+    except FileNotFoundError as error:  # the whole folder; the store above tells of single files
+        raise DamagedArtifactError(f"artifact {key[:12]}: {prefix} is missing.", key) from error
     assert isinstance(array, zarr.Array)
     return np.asarray(array[...])

@@ -14,7 +14,7 @@ from leap.pipeline.reader import open_reader
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
-from leap.store.errors import DamagedArtifactError, LeaseLostError
+from leap.store.errors import ArtifactNotFoundError, DamagedArtifactError, LeaseLostError
 
 pa = lazy.load("pyarrow")
 
@@ -121,7 +121,7 @@ def materialize(
         inputs = {"dataset": dataset}
         for needed in recipe.requires():
             inputs[needed.kind] = materialize(context, dataset, needed, budget_gb)[1]
-        plan = recipe.plan(open_reader(store.url, dataset.key), inputs)
+        plan = recipe.plan(open_reader(store.url, _input(store, dataset.key).key), inputs)
         if budget_gb is not None:
             recipe.check_budget(dataset, plan, budget_gb * 2**30)
 
@@ -167,11 +167,21 @@ def run_partition(
     """Compute and write one partition; the task that workers run. Returns the number of nodes done."""
     writer.check()
     store = Store.open(writer.url)
-    reader = open_reader(writer.url, input_keys["dataset"])
-    inputs = {role: store.get(key) for role, key in input_keys.items() if role != "dataset"}
+    inputs = {role: _input(store, key) for role, key in input_keys.items()}
+    reader = open_reader(writer.url, inputs.pop("dataset").key)
     arrays, statistics = recipe.compute(reader, partition, inputs)
     writer.write(partition, arrays, statistics)
     return partition.num_nodes
+
+
+def _input(store: Store, key: str) -> Artifact:
+    """Open what a stage has found or made before; if somebody has removed it since, it counts as damaged."""
+    try:
+        return store.get(key)
+    except ArtifactNotFoundError as error:
+        raise DamagedArtifactError(
+            f"artifact {key[:12]} was removed from the store while a stage needed it. Run the same command again.", key
+        ) from error
 
 
 def _work(context: Context, build: Build, plan: Plan, recipe: Recipe, inputs: Mapping[str, Artifact]) -> int:

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from leap.pipeline import encode, extract, ingest
+from leap.pipeline.derived.ect import DectRecipe
+from leap.pipeline.derived.neighborhoods import NeighborhoodsRecipe
 from leap.pipeline.reader import MEMORY
 from leap.store import Store
+from leap.store.collect import remove
 from leap.store.errors import DamagedArtifactError, DamagedArtifactWarning
 
 
@@ -61,6 +64,43 @@ def test_damaged_neighbourhoods_are_extracted_again_for_a_transform(
     with pytest.warns(DamagedArtifactWarning, match="will be rebuilt"):
         encode(varied, "dect", params={"directions": 2}, ingest_options=small_parts, context=context)
     assert snapshot(context.store.url) == snapshot(sound.store.url)
+
+
+@pytest.mark.parametrize("moment", ["plan", "compute"])
+@pytest.mark.parametrize("input_kind", ["dataset", "neighborhoods"])
+def test_an_input_that_is_removed_during_a_stage_is_made_again(
+    varied, small_parts, new_context, snapshot, monkeypatch, moment, input_kind
+):
+    sound, context = new_context("sound"), new_context()
+    encode(varied, "dect", params={"directions": 2}, ingest_options=small_parts, context=sound)
+    extract(varied, 1, ingest_options=small_parts, context=context)
+    key, work, removed = context.store.find(input_kind, "varied").key, getattr(DectRecipe, moment), []
+
+    def remove_and_work(self, *args):
+        if not removed:
+            remove(context.store, [key])
+            removed.append(key)
+            MEMORY.clear()
+        return work(self, *args)
+
+    monkeypatch.setattr(DectRecipe, moment, remove_and_work)
+    encode(varied, "dect", params={"directions": 2}, ingest_options=small_parts, context=context)
+    assert removed == [key]
+    assert context.store.verify() == []
+    assert snapshot(context.store.url) == snapshot(sound.store.url)
+
+
+def test_an_input_that_is_always_removed_is_named_in_the_end(varied, small_parts, new_context, monkeypatch):
+    context, compute = new_context(), NeighborhoodsRecipe.compute
+
+    def remove_and_compute(self, *args):
+        remove(context.store, [context.store.find("dataset", "varied").key])
+        MEMORY.clear()
+        return compute(self, *args)
+
+    monkeypatch.setattr(NeighborhoodsRecipe, "compute", remove_and_compute)
+    with pytest.raises(DamagedArtifactError, match=r"is missing|was removed"):
+        extract(varied, 1, ingest_options=small_parts, context=context)
 
 
 def test_damage_that_comes_back_is_an_error_in_the_end(varied, small_parts, new_context, monkeypatch):
