@@ -19,7 +19,7 @@ from leap.pipeline.reports.names import (
 )
 from leap.pipeline.reports.page import Panel, Plot, Section
 from leap.pipeline.reports.results import Cell, Results, best_by, datasets_of, grouped
-from leap.pipeline.reports.tables import Table, grid, value_of
+from leap.pipeline.reports.tables import Table, grid
 from leap.store.errors import InvalidInputError
 
 MOST_PANELS = 12
@@ -42,20 +42,15 @@ def molecules(results: Results) -> Section | None:
     if plot is None:
         return None
     columns = sorted({key[:2] for key in found}, key=by("dataset", "backbone"))
-    encodings = sorted({key[2] for key in found}, key=by("encoding"))
     metrics = {dataset: cell.run.metric for (dataset, _, _), cell in found.items()}
+    cells = {(encoding, (dataset, backbone)): cell for (dataset, backbone, encoding), cell in found.items()}
     table = Table(
         "molecules",
         "Alchemy and HIV",
         "Mean ± standard deviation over folds; best, second and worst encoding of each column are marked.",
         ("encoding",),
         tuple(f"{dataset} {backbone_label(backbone)}" for dataset, backbone in columns),
-        grid(
-            encodings,
-            columns,
-            lambda encoding, column: value_of(found.get((*column, encoding))),
-            lambda encoding: (encoding_label(encoding),),
-        ),
+        grid(cells, columns, by("encoding"), lambda encoding: (encoding_label(encoding),)),
         tuple(metrics[dataset].label for dataset, _ in columns),
     )
     text = "The paper shows these two as box plots only; no published numbers stand beside ours."

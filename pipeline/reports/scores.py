@@ -1,11 +1,10 @@
 """Tables of scores in the paper's layouts: encodings, projections, ablations, global DECT, triads, best approaches."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
-
-from matplotlib.figure import Figure
 
 from leap.pipeline.published import Published, lookup
 from leap.pipeline.reports.comparisons import rank_table
@@ -24,7 +23,7 @@ from leap.pipeline.reports.names import (
 )
 from leap.pipeline.reports.page import Panel, Plot, Section
 from leap.pipeline.reports.results import Cell, FinishedRun, Key, Results, best_by, datasets_of, grouped
-from leap.pipeline.reports.tables import Entry, Table, Value, dataset_lines, grid, value_of
+from leap.pipeline.reports.tables import Entry, Table, dataset_lines, grid, value_of
 
 MARKS = "Best, second and worst encoding of each backbone are marked."
 
@@ -39,44 +38,53 @@ def main(results: Results) -> Section | None:
     are_several = any(of_key[key] > 1 for key in by_test)
     tables = []
     if is_choice:
+        title = "Our own result: projection chosen by validation"
         caption = (
             "Mean ± standard deviation of the test score over folds and seeds; LEAP with the projection that is best "
             f"on the validation part. {MARKS}"
         )
-        title = "Our own result: projection chosen by validation"
-        tables.append(_main_table(results, by_validation, "main-by-validation", title, caption, None))
-    how = ", with the projection that is best on the test part, as in the paper" if are_several else ""
+        tables.append(_main_table(results, by_validation, "main-by-validation", title, caption))
     left_out = len(results.runs) - len(results.shown)
-    sentences = [
-        f"Mean ± standard deviation over folds and seeds{how}.",
-        "Validation chooses the same projections." if are_several and not is_choice else "",
-        MARKS,
-        f"{counted(left_out, 'run')} with other settings than these {'is' if left_out == 1 else 'are'} left out."
-        if left_out
-        else "",
-    ]
-    caption = " ".join(filter(None, sentences)) + settings_note(results, datasets_of(by_test.values()))
+    how = ", with the projection that is best on the test part, as in the paper" if are_several else ""
+    sentences = [f"Mean ± standard deviation over folds and seeds{how}."]
+    sentences += ["Validation chooses the same projections."] if are_several and not is_choice else []
+    sentences += [MARKS, *([f"Left out: {counted(left_out, 'run')} with other settings."] if left_out else [])]
     title = "As in the paper: projection chosen by test" if is_choice else "Encodings and backbones"
-    tables.append(_main_table(results, by_test, "main", title, caption, "main"))
+    tables.append(_main_table(results, by_test, "main", title, " ".join(sentences), published="main"))
     ranks = rank_table(by_validation)
     return Section("main", "How do the encodings compare?", tables=(*tables, *([ranks] if ranks else [])))
 
 
 def _main_table(
-    results: Results, found: Mapping[Key, Cell], name: str, title: str, caption: str, published: str | None
+    results: Results, found: Mapping[Key, Cell], name: str, title: str, caption: str, published: str = ""
 ) -> Table:
-    def value(row: tuple[str, str], dataset: str) -> Value | None:
-        cell = found.get((dataset, *row))
-        printed = lookup(published, dataset=dataset, backbone=row[0], encoding=row[1]) if published else None
-        return value_of(cell, printed, detail=(cell.run.projection if cell else None) or "")
-
-    datasets = datasets_of(found.values())
-    rows = sorted({key[1:] for key in found}, key=by("backbone", "encoding"))
-    groups = grid(
-        rows, datasets, value, lambda row: (backbone_label(row[0]), encoding_label(row[1])), lambda row: row[0]
+    return _table(
+        results,
+        (name, title, caption, ("backbone", "encoding")),
+        {(key[1:], key[0]): cell for key, cell in found.items()},
+        by("backbone", "encoding"),
+        lambda row: (backbone_label(row[0]), encoding_label(row[1])),
+        lambda row: row[0],
+        published=published,
+        with_projection=True,
     )
-    lines = dataset_lines(results, datasets)
-    return Table(name, title, caption, ("backbone", "encoding"), tuple(datasets), groups, lines)
+
+
+def _table(
+    results: Results,
+    names: tuple[str, str, str, tuple[str, ...]],
+    cells: Mapping[tuple[Any, str], Cell],
+    order: Callable[[Any], Any],
+    label: Callable[[Any], tuple[str, ...]],
+    group: Callable[[Any], Hashable],
+    **options: Any,
+) -> Table:
+    """Return a table with a column for each dataset; names are its name, title, caption and heads."""
+    name, title, caption, heads = names
+    datasets = datasets_of(cells.values())
+    groups = grid(cells, datasets, order, label, group, **options)
+    full = caption + settings_note(results, datasets)
+    return Table(name, title, full, heads, tuple(datasets), groups, dataset_lines(results, datasets))
 
 
 def settings_note(results: Results, datasets: Sequence[str]) -> str:
@@ -115,15 +123,12 @@ def best(results: Results) -> Section | None:
         return None
     columns: tuple[str, ...] = ("best approach", "result", "worst baseline", "its mean", "relative gain")
     columns += ("published best", "published result", "published gain") if any(row[-1] for row in rows) else ()
-    table = Table(
-        "best",
-        "Best approach for each dataset",
+    caption = (
         "The best of all backbones, encodings and projections by test score, and what it gains relative to the worst "
-        "baseline, as the paper counts.",
-        ("dataset",),
-        columns,
-        (tuple(row[: len(columns) + 1] for row in rows),),
+        "baseline, as the paper counts."
     )
+    shown = (tuple(row[: len(columns) + 1] for row in rows),)
+    table = Table("best", "Best approach for each dataset", caption, ("dataset",), columns, shown)
     return Section("best", "Best approaches", tables=(table,))
 
 
@@ -140,33 +145,34 @@ def projections(results: Results) -> Section | None:
     """Return the table of projections, if any dataset and backbone has more than one."""
     of_leap = [cell for cell in results.usual if cell.run.encoding in LEAPS and cell.run.dataset != SYNTHETIC]
     several = [group for group in grouped(of_leap, lambda cell: cell.run.key).values() if len(group) > 1]
-    found = {(cell.run.key, cell.run.projection): cell for group in several for cell in group}
-    if not found:
+    runs = [(cell.run, cell) for group in several for cell in group]
+    cells = {((run.backbone, run.projection), (run.dataset, run.encoding)): cell for run, cell in runs}
+    if not cells:
         return None
-
-    def value(row: tuple[str, str | None], column: tuple[str, str]) -> Value | None:
-        (backbone, projection), (dataset, encoding) = row, column
-        printed = lookup("projections", dataset=dataset, backbone=backbone, encoding=encoding, projection=projection)
-        return value_of(found.get(((dataset, backbone, encoding), projection)), printed)
-
-    datasets = datasets_of(found.values())
-    rows = sorted({(key[1], projection) for key, projection in found}, key=by("backbone", "projection"))
+    datasets = datasets_of(cells.values())
     columns = [(dataset, encoding) for dataset in datasets for encoding in LEAPS]
     lines = dict(zip(datasets, dataset_lines(results, datasets), strict=True))
+    caption = (
+        "Each LEAP projection with fixed (LEAP-F) and learned directions (LEAP-L). Best, second and worst projection "
+        "of each backbone and column are marked."
+    )
     table = Table(
         "projections",
         "Projections",
-        "Each LEAP projection with fixed (LEAP-F) and learned directions (LEAP-L). Best, second and worst projection "
-        "of each backbone and column are marked." + settings_note(results, datasets),
+        caption + settings_note(results, datasets),
         ("backbone", "projection"),
         tuple(dataset for dataset, _ in columns),
-        grid(rows, columns, value, lambda row: (backbone_label(row[0]), row[1] or ""), lambda row: row[0]),
+        grid(
+            cells,
+            columns,
+            by("backbone", "projection"),
+            lambda row: (backbone_label(row[0]), row[1] or ""),
+            lambda row: row[0],
+            published="projections",
+        ),
         tuple(", ".join(filter(None, [lines[dataset], encoding_label(encoding)])) for dataset, encoding in columns),
     )
     return Section("projections", "Which projection?", tables=(table,))
-
-
-Varied = tuple[str, str | None, str, Any]  # backbone, projection, encoding, value of what is varied
 
 
 def varied(results: Results, *names: str) -> list[Cell]:
@@ -186,78 +192,70 @@ def _values(cell: Cell, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(cell.run.transform[name] for name in names)
 
 
-def _ablation(results: Results, found: list[Cell], setting: str, table: str, title: str, caption: str) -> Table:
-    by_dimension = setting == "dim"  # encodings compete at each dimension, hop counts within each encoding
+def _label(row: tuple[str, str | None, str, Any]) -> tuple[str, ...]:
+    backbone, projection, encoding, value = row
+    network = ", ".join(filter(None, [backbone_label(backbone), projection]))
+    return network, encoding_label(encoding), str(value).replace(",", ", ")
 
-    def order(row: Varied) -> tuple[Any, ...]:
-        backbone, projection, encoding, value = row
-        numbers = [int(part) for part in str(value).split(",")]
-        size = (len(numbers), *numbers)  # 1, 2, then 1 and 2 together
-        if by_dimension:
-            return size, by("backbone", "encoding", "projection")((backbone, encoding, projection))
-        return by("backbone", "projection", "encoding")(row), size
 
-    def value(row: Varied, dataset: str) -> Value | None:
-        backbone, projection, encoding, size = row
-        where = {"dataset": dataset, "backbone": backbone, "projection": projection, "encoding": encoding}
-        return value_of(by_place.get((row, dataset)), lookup(table, **where, **{setting: size}))
-
-    def label(row: Varied) -> tuple[str, ...]:
-        backbone, projection, encoding, size = row
-        network = ", ".join(filter(None, [backbone_label(backbone), projection]))
-        return network, encoding_label(encoding), str(size).replace(",", ", ")
-
-    by_place: dict[tuple[Varied, str], Cell] = {}
-    for cell in found:
-        run = cell.run
-        by_place[(run.backbone, run.projection, run.encoding, run.transform[setting]), run.dataset] = cell
-    datasets = datasets_of(found)
-    rows = sorted({row for row, _ in by_place}, key=order)
-    groups = grid(rows, datasets, value, label, lambda row: row[3] if by_dimension else row[:3])
-    full = caption + settings_note(results, datasets)
-    lines = dataset_lines(results, datasets)
-    return Table(table, title, full, ("network", "encoding", setting), tuple(datasets), groups, lines)
+def _ablated(cells: list[Cell], setting: str) -> dict[tuple[Any, str], Cell]:
+    """Return cells by (backbone, projection, encoding, value of a setting) and dataset."""
+    runs = [(cell.run, cell) for cell in cells]
+    return {((r.backbone, r.projection, r.encoding, r.transform[setting]), r.dataset): cell for r, cell in runs}
 
 
 def hops(results: Results) -> Section | None:
-    """Return the table of hop counts."""
-    found = varied(results, "hops")
-    if not found:
+    """Return the table of hop counts: 1, 2, then 1 and 2 together."""
+
+    def order(row: tuple[Any, ...]) -> Any:
+        counts = [int(part) for part in row[3].split(",")]
+        return by("backbone", "projection", "encoding")(row), len(counts), counts
+
+    cells = _ablated(varied(results, "hops"), "hops")
+    if not cells:
         return None
     caption = (
         "LEAP on true m-hop neighbourhoods; several hop counts share the dimensions of the encoding. Best, second and "
         "worst hop count of each encoding are marked."
     )
-    return Section("hops", "How far to look?", tables=(_ablation(results, found, "hops", "hops", "Hops", caption),))
+    names = ("hops", "Hops", caption, ("network", "encoding", "hops"))
+    table = _table(results, names, cells, order, _label, lambda row: row[:3], published="hops")
+    return Section("hops", "How far to look?", tables=(table,))
 
 
 def dimension(results: Results) -> Section | None:
     """Return the table and curves of the embedding dimension."""
+
+    def order(row: tuple[Any, ...]) -> Any:
+        return row[3], by("backbone")(row[0]), by("encoding")(row[2]), by("projection")(row[1])
+
     found = varied(results, "dim")
     if not found:
         return None
     caption = "Encodings at equal dimension; best, second and worst of each dimension are marked."
-    table = _ablation(results, found, "dim", "dimension", "Embedding dimension", caption)
+    names = ("dimension", "Embedding dimension", caption, ("network", "encoding", "dim"))
+    cells = _ablated(found, "dim")
+    table = _table(results, names, cells, order, _label, lambda row: row[3], published="dimension")
     places = grouped(found, lambda cell: (cell.run.dataset, cell.run.backbone))
     panels = []
     for dataset, backbone in sorted(places, key=by("dataset", "backbone")):
-        cells = places[dataset, backbone]
-        label = f"{cells[0].run.label}, {backbone_label(backbone)}"
-        alt = f"Test score by embedding dimension on {cells[0].run.label} with {backbone_label(backbone)}"
-        panels.append(Panel(f"dimension-{dataset}-{backbone}", alt, partial(_draw_dimension, cells, label)))
+        run, network = places[dataset, backbone][0].run, backbone_label(backbone)
+        points = _points(places[dataset, backbone])
+        draw = partial(draw_lines, points, f"{run.label}, {network}", "dimension", run.metric.axis)
+        alt = f"Test score by embedding dimension on {run.label} with {network}"
+        panels += [Panel(f"dimension-{dataset}-{backbone}", alt, draw)] if points else []
     plot = Plot("Mean test score by embedding dimension; bands are ± one standard deviation.", tuple(panels))
     return Section("dimension", "How many dimensions?", tables=(table,), plots=(plot,))
 
 
-def _draw_dimension(cells: list[Cell], title: str) -> Figure:
-    metric = cells[0].run.metric
-    series: dict[str, list[tuple[float, float, float]]] = {}
+def _points(cells: list[Cell]) -> dict[str, list[tuple[float, float, float]]]:
+    """Return dimension, mean and spread of cells, as printed, by encoding."""
+    points: dict[str, list[tuple[float, float, float]]] = {}
     for cell in sorted(cells, key=lambda cell: (by("encoding")(cell.run.encoding), cell.run.transform["dim"])):
-        value = value_of(cell)
-        if value is not None:
-            point = (cell.run.transform["dim"], value.mean * metric.factor, (value.spread or 0) * metric.factor)
-            series.setdefault(cell.run.encoding, []).append(point)
-    return draw_lines(series, title, "dimension", metric.axis)
+        if value := value_of(cell):
+            mean, spread = (number * cell.run.metric.factor for number in (value.mean, value.spread or 0.0))
+            points.setdefault(cell.run.encoding, []).append((cell.run.transform["dim"], mean, spread))
+    return points
 
 
 def ect(results: Results) -> Section | None:
@@ -266,98 +264,72 @@ def ect(results: Results) -> Section | None:
     if not found:
         return None
     scales = sorted({cell.run.transform["scale"] for cell in found})
-    grids = grouped(found, lambda cell: (cell.run.key, cell.run.projection))
+    grids = grouped(found, lambda cell: (by("encoding")(cell.run.encoding), cell.run.key, cell.run.projection or ""))
     panels, groups = [], []
-    for (dataset, backbone, encoding), projection in sorted(
-        grids, key=lambda key: (by("encoding")(key[0][2]), by("dataset", "backbone")(key[0]), key[1] or "")
-    ):
-        cells = grids[(dataset, backbone, encoding), projection]
-        run, method = cells[0].run, encoding_label(encoding)
-        at = {_values(cell, ("directions", "scale")): value_of(cell) for cell in cells}
-        means = {place: value.mean * run.metric.factor for place, value in at.items() if value}
-        if means:
-            title = f"{run.label}\n{method}, {backbone_label(backbone)}"
-            alt = f"{run.metric.label} by number of directions and scale: {run.label}, {method}"
-            draw = partial(draw_heat, means, title, "scale", "directions", run.metric.digits)
-            panels.append(Panel(f"ect-{dataset}-{backbone}-{encoding}-{projection}", alt, draw))
+    for place in sorted(grids, key=lambda key: (key[0], by("dataset", "backbone")(key[1]), key[2])):
+        run, method = grids[place][0].run, encoding_label(place[1][2])
+        at = {_values(cell, ("directions", "scale")): value_of(cell) for cell in grids[place]}
+        means = {at_place: value.mean * run.metric.factor for at_place, value in at.items() if value}
+        title = f"{run.label}\n{method}, {backbone_label(run.backbone)}"
+        alt = f"{run.metric.label} by number of directions and scale: {run.label}, {method}"
+        draw = partial(draw_heat, means, title, "scale", "directions", run.metric.digits)
+        name = f"ect-{run.dataset}-{run.backbone}-{run.encoding}-{run.projection}"
+        panels += [Panel(name, alt, draw)] if means else []
+        names = (run.label, f"{method}, {run.projection}")
         rows = sorted({directions for directions, _ in at})
-        groups.append(
-            tuple(
-                (run.label, f"{method}, {projection}", str(row), *(at.get((row, scale)) for scale in scales))
-                for row in rows
-            )
-        )
+        groups.append(tuple((*names, str(row), *(at.get((row, scale)) for scale in scales)) for row in rows))
     plot = Plot("Mean test score by number of directions (rows) and scale of the sigmoid (columns).", tuple(panels))
-    table = Table(
-        "ect",
-        "Directions and scale",
-        "The numbers behind the heat maps: mean ± standard deviation over folds.",
-        ("dataset", "encoding", "directions"),
-        tuple(f"scale {scale:g}" for scale in scales),
-        tuple(groups),
-    )
+    caption = "The numbers behind the heat maps: mean ± standard deviation over folds."
+    columns = tuple(f"scale {scale:g}" for scale in scales)
+    heads = ("dataset", "encoding", "directions")
+    table = Table("ect", "Directions and scale", caption, heads, columns, tuple(groups))
     return Section("ect", "How sensitive is the transform?", tables=(table,), plots=(plot,))
 
 
 def dect(results: Results) -> Section | None:
     """Return LEAP beside the global DECT classifier, if that was run."""
-    found = {(cell.run.backbone, cell.run.dataset): cell for cell in results.usual if cell.run.is_global}
-    if not found:
+    ours = {((False, cell.run.backbone), cell.run.dataset): cell for cell in results.usual if cell.run.is_global}
+    if not ours:
         return None
-    datasets = datasets_of(found.values())
     rivals = {
-        (backbone, dataset): cell
+        ((True, backbone), dataset): cell
         for (dataset, backbone, encoding), cell in results.tested.items()
-        if encoding == "leap-l" and dataset in datasets
+        if encoding == "leap-l" and dataset in {name for _, name in ours}
     }
 
-    def value(backbone: str, dataset: str) -> Value | None:
-        table, encoding = ("main", "leap-l") if backbone in leaps else ("dect", "none")
-        printed = lookup(table, dataset=dataset, backbone=backbone, encoding=encoding)
-        return value_of((found | rivals).get((backbone, dataset)), printed)
+    def label(row: tuple[bool, str]) -> tuple[str, ...]:
+        return (f"LEAP-L ({backbone_label(row[1])})" if row[0] else backbone_label(row[1]),)
 
-    leaps = {backbone for backbone, _ in rivals}
-    rows = sorted({backbone for backbone, _ in found | rivals}, key=lambda name: (name in leaps, by("backbone")(name)))
-    made = grid(
-        rows,
-        datasets,
-        value,
-        lambda name: (f"LEAP-L ({backbone_label(name)})" if name in leaps else backbone_label(name),),
-    )
-    count = len(rows) - len(leaps)
     caption = (
         "DECT reads a whole graph as one image; LEAP reads each neighbourhood. LEAP with the projection that is best "
         "on the test part. Best, second and worst of each dataset are marked."
-    ) + settings_note(results, datasets)
-    groups = tuple(group for group in (made[0][:count], made[0][count:]) if group)
-    lines = dataset_lines(results, datasets)
-    table = Table("dect", "Global DECT", caption, ("method",), tuple(datasets), groups, lines)
-    return Section("dect", "Local or global?", tables=(table,))
+    )
+
+    def order(row: tuple[bool, str]) -> Any:
+        return row[0], by("backbone")(row[1])
+
+    names = ("dect", "Global DECT", caption, ("method",))
+    table = _table(results, names, ours | rivals, order, label, lambda row: None, published="main")
+    # All of them compete; a line between the two kinds comes after.
+    (rows,) = table.groups
+    count = len({row for row, _ in ours})
+    groups = tuple(group for group in (rows[:count], rows[count:]) if group)
+    return Section("dect", "Local or global?", tables=(replace(table, groups=groups),))
 
 
 def synthetic(results: Results) -> Section | None:
     """Return the table of triads: three points, told apart by how many edges join them."""
     several = grouped((cell for cell in results.usual if cell.run.dataset == SYNTHETIC), lambda cell: cell.run.key)
-    found = {key[1:]: best_by(cells, "test") for key, cells in several.items()}
-    if not found:
+    cells = {(key[1], key[2]): best_by(candidates, "test") for key, candidates in several.items()}
+    if not cells:
         return None
-
-    def value(backbone: str, encoding: str) -> Value | None:
-        printed = lookup("synthetic", dataset=SYNTHETIC, backbone=backbone, encoding=encoding)
-        return value_of(found.get((backbone, encoding)), printed)
-
-    encodings = sorted({encoding for _, encoding in found}, key=by("encoding"))
-    backbones = sorted({backbone for backbone, _ in found}, key=by("backbone"))
+    encodings = sorted({encoding for _, encoding in cells}, key=by("encoding"))
     caption = (
         "Three points with zero to three edges, to be told apart by the number of edges. Accuracy in percent; best, "
         "second and worst encoding of each backbone are marked."
     ) + settings_note(results, [SYNTHETIC])
-    table = Table(
-        "synthetic",
-        "Triads",
-        caption,
-        ("backbone",),
-        tuple(map(encoding_label, encodings)),
-        grid(backbones, encodings, value, lambda backbone: (backbone_label(backbone),), rivals="columns"),
+    groups = grid(
+        cells, encodings, by("backbone"), lambda row: (backbone_label(row),), published="synthetic", rivals="columns"
     )
+    table = Table("synthetic", "Triads", caption, ("backbone",), tuple(map(encoding_label, encodings)), groups)
     return Section("synthetic", "Synthetic triads", tables=(table,))

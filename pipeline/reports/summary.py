@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from leap.pipeline.published import lookup
 from leap.pipeline.reports.comparisons import compare, rankings
 from leap.pipeline.reports.cost import bytes_text, epoch_ratios, seconds_text
 from leap.pipeline.reports.names import (
@@ -141,8 +140,7 @@ def _ranked(results: Results, facts: Facts) -> str:
 
 def _reproduced(results: Results, facts: Facts) -> str:
     distances = []
-    for (dataset, backbone, encoding), cell in results.tested.items():
-        value = value_of(cell, lookup("main", dataset=dataset, backbone=backbone, encoding=encoding))
+    for value in (value_of(cell, "main") for cell in results.tested.values()):
         if value is not None and value.distance is not None:
             distances.append(value.distance)
     if not distances:

@@ -6,11 +6,11 @@ The page's template writes them as HTML.
 import csv
 import io
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from leap.pipeline.published import Published
+from leap.pipeline.published import Published, lookup
 from leap.pipeline.reports.names import ACCURACY, Metric, minus
 from leap.pipeline.reports.results import Cell, Results, grouped
 from leap.pipeline.reports.statistics import distance, mean_and_spread
@@ -18,6 +18,8 @@ from leap.pipeline.reports.statistics import distance, mean_and_spread
 Mark = Literal["", "best", "second", "worst"]
 R = TypeVar("R")
 C = TypeVar("C")
+# Beside dataset, backbone and encoding: what tells the cells of a table of the paper apart.
+VARY = {"projections": ("projection",), "hops": ("projection", "hops"), "dimension": ("projection", "dim")}
 
 
 @dataclass(frozen=True)
@@ -128,14 +130,22 @@ class Table:
         return bool(entries) and all(isinstance(entry, str) and not re.search(r"\d", entry[:2]) for entry in entries)
 
 
-def value_of(cell: Cell | None, published: Published | None = None, *, detail: str = "") -> Value | None:
-    """Return the value of a cell; None if it has none. A stand-in never has a published one."""
+def value_of(cell: Cell | None, published: str = "", *, with_projection: bool = False) -> Value | None:
+    """Return the value of a cell, beside that of a table of the paper; None if no fold has a score.
+
+    A stand-in never has a published value.
+    """
     scores = list(cell.scores().values()) if cell else []
     if cell is None or not scores:
         return None
-    mean, spread = mean_and_spread(scores)
-    is_real = cell.run.stand_in_for is None
-    return Value(mean, spread, len(scores), cell.run.metric, published=published if is_real else None, detail=detail)
+    printed = None
+    if published and cell.run.stand_in_for is None:
+        settings = {"projection": cell.run.projection, **cell.run.transform}
+        where = {name: settings[name] for name in VARY.get(published, ())}
+        where |= zip(("dataset", "backbone", "encoding"), cell.run.key, strict=True)
+        printed = lookup("dect" if cell.run.is_global else published, **where)
+    detail = (cell.run.projection or "") if with_projection else ""
+    return Value(*mean_and_spread(scores), len(scores), cell.run.metric, published=printed, detail=detail)
 
 
 def marked(values: Sequence[Value | None]) -> list[Value | None]:
@@ -156,28 +166,38 @@ def marked(values: Sequence[Value | None]) -> list[Value | None]:
 
 
 def grid(
-    rows: Sequence[R],
+    cells: Mapping[tuple[R, C], Cell],
     columns: Sequence[C],
-    value: Callable[[R, C], Value | None],
+    order: Callable[[R], Any],
     label: Callable[[R], tuple[str, ...]],
     group: Callable[[R], Hashable] = lambda row: None,
     *,
-    rivals: Literal["rows", "columns", "none"] = "rows",
+    published: str = "",
+    rivals: Literal["rows", "columns"] = "rows",
+    with_projection: bool = False,
 ) -> tuple[tuple[Row, ...], ...]:
-    """Return the groups of a table, with marks.
+    """Return the groups of a table of cells, with marks.
 
     Parameters
     ----------
+    cells : by row and column.
+    order : sort key of rows.
     label : names of a row, one for each of the table's heads.
     group : what the rows of one group share.
-    rivals : what competes for marks: the rows of a group in each column, the columns in each row, or nothing.
+    published : table of the paper whose values stand beside ours.
+    rivals : what competes for marks: the rows of a group in each column, or the columns in each row.
+    with_projection : add each cell's projection.
     """
     made = []
-    for members in grouped(rows, group).values():
-        values = [[value(row, column) for column in columns] for row in members]
+    for members in grouped(sorted({row for row, _ in cells}, key=order), group).values():
+        values = [
+            [value_of(cells.get((row, column)), published, with_projection=with_projection) for column in columns]
+            for row in members
+        ]
         if rivals == "rows":
-            values = [list(row) for row in zip(*(marked(column) for column in zip(*values, strict=True)), strict=True)]
-        elif rivals == "columns":
+            by_column = [marked(column) for column in zip(*values, strict=True)]
+            values = [list(row) for row in zip(*by_column, strict=True)]
+        else:
             values = [marked(row) for row in values]
         made.append(tuple((*label(row), *of_row) for row, of_row in zip(members, values, strict=True)))
     return tuple(made)
