@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from leap.pipeline.reports.figures import Curve, draw_boxes, draw_curves
 from leap.pipeline.reports.names import (
-    CURVES,
-    CURVES_BACKBONE,
+    CURVE_BACKBONE,
+    CURVE_DATASETS,
     backbone_label,
     by,
     counted,
@@ -79,13 +79,13 @@ def curves(results: Results) -> Section | None:
     found = [cell for cell in results.usual if cell.run.has_curves and not cell.run.is_global]
     places = grouped(found, lambda cell: (cell.run.dataset, cell.run.backbone))
     of_dataset = {
-        dataset: sorted((b for d, b in places if d == dataset), key=lambda b: (b != CURVES_BACKBONE, by("backbone")(b)))
+        dataset: sorted((b for d, b in places if d == dataset), key=lambda b: (b != CURVE_BACKBONE, by("backbone")(b)))
         for dataset in datasets_of(found)
     }
 
     def turn(place: tuple[str, str]) -> tuple[int, bool, int]:
         dataset, backbone = place
-        return of_dataset[dataset].index(backbone), dataset not in CURVES, list(of_dataset).index(dataset)
+        return of_dataset[dataset].index(backbone), dataset not in CURVE_DATASETS, list(of_dataset).index(dataset)
 
     drawn = sorted(places, key=turn)[:MOST_PANELS]
     panels, damaged = [], []

@@ -18,8 +18,8 @@ DATASETS = (
 )
 SYNTHETIC = "triads"  # has a table of its own
 TIMED = ("Letter-high", "roman-empire")  # the paper prints their training times
-CURVES = ("Letter-high", "Letter-med", "triads")  # the paper draws their training curves, with the backbone:
-CURVES_BACKBONE = "gcn"
+CURVE_DATASETS = ("Letter-high", "Letter-med", "triads")  # the paper draws their training curves, with the backbone:
+CURVE_BACKBONE = "gcn"
 
 # Values of options, in the paper's order, as they are printed.
 ENCODINGS = {

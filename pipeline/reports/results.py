@@ -23,7 +23,7 @@ from leap.pipeline.reports.statistics import mean_and_spread
 from leap.pipeline.training.run_folder import BEST, CURVES, METRICS, RunFolder
 from leap.store.errors import InvalidInputError
 
-Part = Literal["test", "val"]
+ScoredOn = Literal["test", "val"]
 Key = tuple[str, str, str]  # dataset, backbone, encoding
 Repetition = tuple[int, int, int]  # seed, split seed, fold
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class FinishedRun:
         """Settings of the encoding, those that it has."""
         return self.settings["transform"]
 
-    def scores(self, part: Part = "test") -> dict[Repetition, float]:
+    def scores(self, part: ScoredOn = "test") -> dict[Repetition, float]:
         """Return the metric of every fold that has one."""
         found = {(*self.seeds, fold.number): fold.test if part == "test" else fold.val for fold in self.folds}
         return {key: value for key, value in found.items() if value is not None}
@@ -206,11 +206,11 @@ class Cell:
         """Any of the runs; they share dataset, network and settings."""
         return self.runs[0]
 
-    def scores(self, part: Part = "test") -> dict[Repetition, float]:
+    def scores(self, part: ScoredOn = "test") -> dict[Repetition, float]:
         """Return the metric of every fold of every seed."""
         return {key: value for run in self.runs for key, value in run.scores(part).items()}
 
-    def mean(self, part: Part = "test") -> float | None:
+    def mean(self, part: ScoredOn = "test") -> float | None:
         """Return the mean over folds and seeds; None if no fold has a score."""
         values = list(self.scores(part).values())
         return mean_and_spread(values)[0] if values else None
@@ -266,7 +266,7 @@ class Results:
         """The usual runs, gathered over their seeds."""
         return _cells(self.usual_runs)
 
-    def chosen(self, part: Part) -> dict[Key, Cell]:
+    def chosen(self, part: ScoredOn) -> dict[Key, Cell]:
         """Return the cells of the main table; among projections, the best on the "test" or the "val" part."""
         several = grouped(
             (cell for cell in self.usual if cell.run.dataset != SYNTHETIC and not cell.run.is_global),
@@ -290,7 +290,7 @@ def datasets_of(cells: Iterable[Cell]) -> list[str]:
     return sorted({cell.run.dataset for cell in cells}, key=by("dataset"))
 
 
-def best_by(candidates: Sequence[Cell], part: Part) -> Cell:
+def best_by(candidates: Sequence[Cell], part: ScoredOn) -> Cell:
     """Return the cell with the best mean on a part; the first of equal ones."""
     means = [(cell.mean(part), cell) for cell in candidates]
     return max(means, key=lambda entry: -math.inf if entry[0] is None else entry[0])[1]

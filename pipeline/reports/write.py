@@ -27,7 +27,7 @@ MOST_NAMED = 3  # datasets that the first line names
 LONGEST_NAME = 120  # of a figure's files; file systems allow 255 bytes
 
 
-class Entry(NamedTuple):
+class SectionSpec(NamedTuple):
     """A section, and the presets that make the runs that it shows."""
 
     make: Callable[[Results], Section | None]
@@ -36,20 +36,20 @@ class Entry(NamedTuple):
 
 
 # In the order of the page. A new section is one new function and one line here.
-SECTIONS: tuple[Entry, ...] = (
-    Entry(scores.main, "the main table", ("paper-main",)),
-    Entry(comparisons.comparisons, "paired comparisons", ("paper-main",)),
-    Entry(folds.boxes, "box plots", ("paper-main",)),
-    Entry(scores.best, "the best approach for each dataset", ("paper-main",)),
-    Entry(scores.projections, "projections", ("paper-projections",)),
-    Entry(scores.hops, "hops", ("paper-hops",)),
-    Entry(scores.dimension, "embedding dimension", ("paper-dimension",)),
-    Entry(scores.ect, "directions and scale of the transform", ("paper-ect",)),
-    Entry(scores.dect, "comparison with the global DECT", ("paper-dect",)),
-    Entry(scores.synthetic, "synthetic triads", ("paper-synthetic",)),
-    Entry(folds.molecules, "Alchemy and HIV", ("paper-alchemy", "paper-hiv")),
-    Entry(folds.curves, "training curves", ("paper-curves",)),
-    Entry(cost.cost, "time and cost", ("paper-time",)),
+SECTIONS: tuple[SectionSpec, ...] = (
+    SectionSpec(scores.main, "the main table", ("paper-main",)),
+    SectionSpec(comparisons.comparisons, "paired comparisons", ("paper-main",)),
+    SectionSpec(folds.boxes, "box plots", ("paper-main",)),
+    SectionSpec(scores.best, "the best approach for each dataset", ("paper-main",)),
+    SectionSpec(scores.projections, "projections", ("paper-projections",)),
+    SectionSpec(scores.hops, "hops", ("paper-hops",)),
+    SectionSpec(scores.dimension, "embedding dimension", ("paper-dimension",)),
+    SectionSpec(scores.ect, "directions and scale of the transform", ("paper-ect",)),
+    SectionSpec(scores.dect, "comparison with the global DECT", ("paper-dect",)),
+    SectionSpec(scores.synthetic, "synthetic triads", ("paper-synthetic",)),
+    SectionSpec(folds.molecules, "Alchemy and HIV", ("paper-alchemy", "paper-hiv")),
+    SectionSpec(folds.curves, "training curves", ("paper-curves",)),
+    SectionSpec(cost.cost, "time and cost", ("paper-time",)),
 )
 
 
