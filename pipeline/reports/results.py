@@ -99,11 +99,6 @@ class FinishedRun:
         return self.dataset, self.backbone, self.encoding
 
     @property
-    def has_leap(self) -> bool:
-        """Whether LEAP is part of the encoding."""
-        return "leap" in self.encoding
-
-    @property
     def is_global(self) -> bool:
         """Whether it reads whole graphs and has no encoding of nodes."""
         return is_global(self.backbone)

@@ -161,7 +161,7 @@ def _cost(results: Results, facts: Facts) -> str:
         return ""
     facts["epoch_ratios"] = ratios
     sentence = f"Time of an epoch relative to no encoding: {words}."
-    made = [run for run in results.shown if run.has_leap and run.preprocessing_seconds is not None]
+    made = [run for run in results.shown if "leap" in run.encoding and run.preprocessing_seconds is not None]
     if made:
         dearest = max(made, key=lambda run: run.preprocessing_seconds or 0)
         size = f" and {bytes_text(dearest.preprocessing_bytes)} in the store" if dearest.preprocessing_bytes else ""

@@ -45,7 +45,7 @@ def test_a_run_without_any_score_leaves_its_place_empty(made, tmp_path):
     nothing = float("nan")
     made(("BZR", LEAP, [nothing, nothing]), ("BZR", NONE, [0.5, 0.6]))
     written = report(tmp_path / "runs", tmp_path / "out")
-    assert 'aria-label="not run"' in written.index.read_text()
+    assert 'aria-label="no result"' in written.index.read_text()
     assert "nothing can be compared" in written.summary[0]
     alone = write_run(tmp_path / "alone", "COX2", TrainOptions(network=NetworkConfig(**LEAP), folds=2), [nothing] * 2)
     assert report(alone.parent, tmp_path / "out2").index.is_file()

@@ -146,6 +146,14 @@ def test_cost_is_the_median_over_runs_and_folds(made):
     assert row == ("mine", "LEAP-L", "3.00 s", "3.0 KiB", "2 of 4", "60.0 ms", "30 s", "1,200", "2")
 
 
+def test_published_times_stand_beside_ours(made):
+    (run,) = made(("Letter-high", GCN_LEAP, [0.5] * 3))
+    folds = tuple(replace(fold, seconds_an_epoch=0.5, seconds=10.0 * (1 + fold.number)) for fold in run.folds)
+    (row,) = next(table for table in cost(Results.of([replace(run, folds=folds)])).tables if table.name == "time").rows
+    printed = lookup("time", dataset="Letter-high", encoding="leap-l", metric="train_seconds")
+    assert row[:5] == ("Letter-high", "GCN", "LEAP-L", "20 s", f"{printed.mean:g} s")
+
+
 def test_unknown_costs_are_said_to_be_unknown(made):
     (run,) = made(("mine", GCN_LEAP, [0.5] * 3))
     unknown = dict.fromkeys(
