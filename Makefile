@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := cli docs models pipeline store tests
+CODE := benchmarks cli docs models pipeline store tests
 
 .PHONY: help setup reproduce test test-all lint format docs bench clean
 
@@ -41,7 +41,7 @@ lint: setup
 	mkdir -p .typing && ln -sfn .. .typing/leap
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy -p leap.store -p leap.pipeline -p leap.models -p leap.cli
+	$(BIN)/mypy -p leap.store -p leap.pipeline -p leap.models -p leap.cli -p benchmarks
 
 format: setup
 	$(BIN)/ruff check --fix $(CODE)
@@ -52,7 +52,7 @@ docs: setup
 	$(BIN)/python docs/examples.py --write
 
 bench: setup
-	$(BIN)/leap bench
+	$(BIN)/python -m benchmarks $(PARTS)
 
 clean:
 	rm -rf .leap report dvc_plots .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,6 +1,6 @@
 """The typer application: which command is where."""
 
-from leap.cli import bench, datasets, encode, extract, ingest, predict, report, store, sweep, train
+from leap.cli import datasets, encode, extract, ingest, predict, report, store, sweep, train
 from leap.cli.options import App
 from leap.cli.settings import root
 
@@ -22,5 +22,4 @@ app.command("predict", rich_help_panel=STAGES)(predict.predict)
 app.command("sweep", rich_help_panel=STAGES)(sweep.sweep)
 app.command("report", rich_help_panel=STAGES)(report.report)
 app.command("datasets", rich_help_panel="Looking around")(datasets.datasets)
-app.command("bench", rich_help_panel="Looking around")(bench.bench)
 app.add_typer(store.app, name="store", rich_help_panel="Looking around")

@@ -58,7 +58,7 @@ class NodeEncoding(nn.Module, ABC):
         """Return (N, out_channels) for features or learned coordinates `x`."""
 
 
-class StoredEncoding(NodeEncoding):
+class FixedEncoding(NodeEncoding):
     """An encoding of the store as it is, flattened."""
 
     def __init__(self, kind: str, out_channels: int) -> None:
@@ -75,7 +75,7 @@ class StoredEncoding(NodeEncoding):
         return stored
 
 
-class LaplacianEncoding(StoredEncoding):
+class LaplacianEncoding(FixedEncoding):
     """LaPE with the sign of every eigenvector of every graph drawn anew in training, as signs mean nothing."""
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
@@ -150,9 +150,9 @@ def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordin
     if part == "lape":
         return LaplacianEncoding(part, config.dim)
     if part == "rwpe":
-        return StoredEncoding(part, config.dim)
+        return FixedEncoding(part, config.dim)
     if part == "lect":
-        return StoredEncoding(part, config.directions * config.thresholds)
+        return FixedEncoding(part, config.directions * config.thresholds)
     on_features = config.leap_on == "features"
     return LeapEncoding(
         config,

@@ -1,1 +1,0 @@
-"""Measurements against what one writes with PyG alone, all within one run, and of memory on a large graph."""
