@@ -1,6 +1,6 @@
 """What a report knows of datasets and options: names, order, metrics, and the paper's settings.
 
-No other module of the reports spells the name of a dataset.
+Facts of a dataset are on its card, those of an option at its field, and numbers of the paper in `published`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +9,18 @@ from typing import Any
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline.datasets import dataset_card
+from leap.pipeline.published import find
 from leap.pipeline.training.options import OPTIONS, TrainOptions
 
-# Datasets. The paper's order of columns; others follow by name.
-DATASETS = (
-    *("COX2", "BZR", "DHFR", "Letter-high", "Letter-med", "Letter-low", "Fingerprint"),
-    *("letters-high", "letters-med", "letters-low"),
-)
-SYNTHETIC = "triads"  # has a table of its own
-TIMED = ("Letter-high", "roman-empire")  # the paper prints their training times
+
+def _printed(table: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(entry.dataset for entry in find(table)))
+
+
+# Datasets of the paper's tables, in its order of columns.
+DATASETS = _printed("main")
+TIMED = _printed("time")
+(SYNTHETIC,) = _printed("synthetic")
 CURVE_DATASETS = ("Letter-high", "Letter-med", "triads")  # the paper draws their training curves, with the backbone:
 CURVE_BACKBONE = "gcn"
 
@@ -163,17 +166,22 @@ KNOWN: dict[str, Sequence[str]] = {
 def by(*kinds: str) -> Callable[[Any], Any]:
     """Return a sort key for names of a kind, or for tuples of names of these kinds.
 
-    Names that the paper has come in its order, then others by name; None comes first.
+    Names that the paper has come in its order, then stand-ins for its datasets, then others by name; None comes first.
 
     Examples
     --------
     >>> sorted(["leap-l", "mine", "none"], key=by("encoding"))
     ['none', 'leap-l', 'mine']
+    >>> sorted(["a", "letters-low", "letters-high", "BZR"], key=by("dataset"))
+    ['BZR', 'letters-high', 'letters-low', 'a']
     """
 
     def place(kind: str, name: str | None) -> tuple[int, str]:
         known = KNOWN[kind]
-        return -1 if name is None else known.index(name) if name in known else len(known), name or ""
+        if name is None or name in known:
+            return -1 if name is None else known.index(name), ""
+        real = dataset_card(name).stand_in_for if kind == "dataset" else None
+        return len(known) + (known.index(real) if real in known else len(known)), name
 
     if len(kinds) == 1:
         return lambda name: place(kinds[0], name)
