@@ -1,109 +1,83 @@
-"""`leap encode`: RWPE, LaPE, ℓ-ECT and DECT."""
+"""`leap encode`: RWPE, LaPE, ℓ-ECT, DECT and the encodings of other packages; its options are the recipes' fields."""
 
+import itertools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import create_model
 
+from leap.cli.options import completing
 from leap.cli.settings import Settings
-from leap.cli.stage_options import (
-    BudgetGb,
-    Cap,
-    CapSeed,
-    Dataset,
-    Out,
-    show_result,
-)
+from leap.cli.stage_options import BudgetGb, Dataset, Out, show_result
+from leap.pipeline import encode as run
+from leap.pipeline.derived import RECIPES, encodable
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.store.errors import InvalidInputError
+from leap.store.option import Option, OptionField, Options, option_fields
 
-WALKS = "rwpe and lape"
-TRANSFORMS = "lect and dect"
+DEFAULT = ("rwpe", "lape")
+
+
+def _parameters() -> tuple[type[Options], list[str]]:
+    """Make a configuration of the fields of all recipes, none of them set; and say which cannot be imported.
+
+    Encodings that share parameters stand under one heading. What only some of them have says which.
+    """
+    fields: dict[str, dict[str, OptionField]] = {}
+    broken = []
+    for kind in encodable():
+        try:
+            fields[kind] = dict(option_fields(RECIPES[kind]))
+        except InvalidInputError as error:
+            broken.append(str(error))
+    groups: list[list[str]] = []
+    for kind in fields:
+        joined = [group for group in groups if any(fields[kind].keys() & fields[other].keys() for other in group)]
+        rest = [group for group in groups if group not in joined]
+        groups = [*rest, [*itertools.chain(*joined), kind]]
+    made: dict[str, Any] = {}
+    for group in groups:
+        for name in dict.fromkeys(name for kind in group for name in fields[kind]):
+            owners = [kind for kind in group if name in fields[kind]]
+            made[name] = _unset(fields[owners[0]][name], owners, group)
+    return create_model("EncodingParameters", __base__=Options, **made), broken
+
+
+def _unset(field: OptionField, owners: list[str], group: list[str]) -> tuple[Any, None]:
+    text = field.help if owners == group else f"{', '.join(owners)}: {field.help[0].lower()}{field.help[1:]}"
+    shown = "" if field.default is None else f" (default: {field.default})"
+    option = Option(
+        help=f"{text.removesuffix('.')}{shown}.",
+        panel=" and ".join(filter(None, [", ".join(group[:-1]), group[-1]])),
+        flags=field.option.flags,
+        metavar=field.option.metavar,
+    )
+    # A recipe reads what has many values from a file.
+    kind: Any = Path if field.is_many else Literal[field.literals] if field.literals else field.type
+    return Annotated[kind | None, option], None
+
+
+_PARAMETERS, _BROKEN = _parameters()
+_CHOICES = f"{', '.join(encodable())}; repeat for several (default: {' and '.join(DEFAULT)})."
 
 
 def encode(
     settings: Settings,
     reading: IngestOptions,
     dataset: Dataset,
+    parameters: Options,
     encoding: Annotated[
         list[str] | None,
         typer.Option(
             "--encoding",
             "-e",
-            help="rwpe, lape, lect or dect; repeat for several (default: rwpe and lape).",
+            help=" ".join([_CHOICES, *_BROKEN]),
             show_default=False,
+            metavar="NAME",
+            autocompletion=completing(encodable),
         ),
     ] = None,
-    dim: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="Dimension (default: 10).", show_default=False, rich_help_panel=WALKS),
-    ] = None,
-    drop: Annotated[
-        str | None,
-        typer.Option(
-            help="lape: zero eigenvalues to leave out, 'components' (one a component) or 'one' (default: components).",
-            show_default=False,
-            rich_help_panel=WALKS,
-        ),
-    ] = None,
-    hops: Annotated[
-        int | None,
-        typer.Option(metavar="M", help="Neighbourhoods (default: 1).", show_default=False, rich_help_panel=TRANSFORMS),
-    ] = None,
-    directions: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of directions (default: 16).", show_default=False, rich_help_panel=TRANSFORMS
-        ),
-    ] = None,
-    direction_seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SEED", help="Seed of the directions (default: 0).", show_default=False, rich_help_panel=TRANSFORMS
-        ),
-    ] = None,
-    directions_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Directions from a .npy array (features, directions) instead.",
-            rich_help_panel=TRANSFORMS,
-        ),
-    ] = None,
-    thresholds: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Number of thresholds (default: 16).", show_default=False, rich_help_panel=TRANSFORMS
-        ),
-    ] = None,
-    radius: Annotated[
-        float | None,
-        typer.Option(
-            help="Thresholds span [-radius, radius] (default: 1.1).", show_default=False, rich_help_panel=TRANSFORMS
-        ),
-    ] = None,
-    scale: Annotated[
-        float | None,
-        typer.Option(
-            help="dect: steepness of the sigmoid (default: 128).", show_default=False, rich_help_panel=TRANSFORMS
-        ),
-    ] = None,
-    edge_weight: Annotated[
-        float | None,
-        typer.Option(
-            help="dect: weight of an edge; 2 is the published code's (default: 1).",
-            show_default=False,
-            rich_help_panel=TRANSFORMS,
-        ),
-    ] = None,
-    complex: Annotated[
-        str | None,
-        typer.Option(
-            help="lect: 'points' or 'edges' (default: points).", show_default=False, rich_help_panel=TRANSFORMS
-        ),
-    ] = None,
-    cap: Cap = None,
-    cap_seed: CapSeed = 0,
     budget_gb: BudgetGb = 4.0,
     out: Out = None,
 ) -> None:
@@ -114,28 +88,10 @@ def encode(
     [dim]leap encode triads --encoding rwpe --encoding lape --dim 10[/]
     [dim]leap encode triads --encoding dect --directions 16 --scale 128[/]
     """
-    from leap.pipeline import encode as run
-
-    given = {
-        "dim": dim,
-        "drop": drop,
-        "hops": hops,
-        "cap": cap,
-        "cap_seed": cap_seed if cap is not None else None,
-        "directions": directions,
-        "direction_seed": direction_seed,
-        "direction_values": _read_directions(directions_file),
-        "thresholds": thresholds,
-        "radius": radius,
-        "scale": scale,
-        "edge_weight": edge_weight,
-        "complex": complex,
-    }
-    params: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     result = run(
         dataset,
-        encoding or ["rwpe", "lape"],
-        params=params,
+        encoding or DEFAULT,
+        params=parameters.model_dump(exclude_unset=True),
         budget_gb=budget_gb,
         ingest_options=reading,
         context=settings.context(),
@@ -143,18 +99,4 @@ def encode(
     show_result(result, settings, out)
 
 
-def _read_directions(path: Path | None) -> tuple[tuple[float, ...], ...] | None:
-    if path is None:
-        return None
-    import numpy as np
-
-    try:
-        matrix = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"--directions-file {str(path)!r} is not a readable .npy array ({error}).") from error
-    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
-        raise InvalidInputError(
-            f"--directions-file holds {matrix.dtype} values of shape {matrix.shape}; it must hold numbers of shape "
-            "(features, directions)."
-        )
-    return tuple(tuple(float(value) for value in column) for column in matrix.T)
+encode.__annotations__["parameters"] = _PARAMETERS  # which class that is, the installed packages decide

@@ -5,15 +5,13 @@ from typing import Annotated
 import typer
 
 from leap.cli.settings import Settings
-from leap.cli.stage_options import (
-    BudgetGb,
-    Cap,
-    CapSeed,
-    Dataset,
-    Out,
-    show_result,
-)
+from leap.cli.stage_options import BudgetGb, Dataset, Out, show_result
+from leap.pipeline import extract as run
+from leap.pipeline.derived import NeighborhoodsRecipe
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.store.option import option_fields
+
+FIELDS = option_fields(NeighborhoodsRecipe)
 
 
 def extract(
@@ -24,8 +22,8 @@ def extract(
         list[int] | None,
         typer.Option("--hops", metavar="M", help="Hop count; repeat for several (default: 1).", show_default=False),
     ] = None,
-    cap: Cap = None,
-    cap_seed: CapSeed = 0,
+    cap: Annotated[int | None, typer.Option(metavar="N", help=FIELDS["cap"].help)] = None,
+    cap_seed: Annotated[int, typer.Option(metavar="SEED", help=FIELDS["cap_seed"].help)] = 0,
     budget_gb: BudgetGb = 4.0,
     out: Out = None,
 ) -> None:
@@ -35,8 +33,6 @@ def extract(
 
     [dim]leap extract triads --hops 1 --hops 2[/]
     """
-    from leap.pipeline import extract as run
-
     result = run(
         dataset,
         hops or [1],

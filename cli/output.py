@@ -94,7 +94,7 @@ def _defaults(kind: str | None) -> dict[str, Any]:
 
     if kind == "dataset":
         return IngestOptions().params
-    if kind not in RECIPES:
+    if kind is None or kind not in RECIPES:
         return {}
     fields = RECIPES[kind].model_fields
     return {name: field.default for name, field in fields.items() if name not in ("hops", "dim")}

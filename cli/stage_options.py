@@ -22,11 +22,6 @@ Dataset = Annotated[
 BudgetGb = Annotated[
     float, typer.Option(metavar="GIB", help="Refuse if neighbourhoods are estimated to take more than this.")
 ]
-Cap = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first."),
-]
-CapSeed = Annotated[int, typer.Option(metavar="SEED", help="Seed of that sample.")]
 Out = Annotated[
     Path | None,
     typer.Option(

@@ -5,7 +5,8 @@
 
 A document is one session in an empty folder: its `python` blocks share a namespace, its `console` blocks hold
 `$ command` lines, each followed by what it prints. A `text` block straight after a `python` block is what that block
-prints. A block below the comment `<!-- not run: reason -->` is left alone.
+prints. A block of any language whose first line is `# file: PATH` is written to that file of the folder instead. A
+block below the comment `<!-- not run: reason -->` is left alone.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ HOME = "/home/you/tour"  # what the folder of the session is called in the docum
 LONGEST_LINE = 110
 TIMEOUT = 3600  # seconds, so that a command that hangs ends some time
 
+_FILE = re.compile(r"# file: (?P<path>[\w./-]+)\n")
 _BLOCK = re.compile(r"(?P<note><!-- not run:[^\n]*-->\n)?^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 _VARIES = (
     (re.compile(r"^\d+ +\d+\.\d %.*$", re.M), "FOLD"),
@@ -81,6 +83,20 @@ def blocks(text: str) -> list[Block]:
     ]
 
 
+def files(text: str) -> dict[str, str]:
+    """Return the files that a document holds, by path."""
+    found = [(match, block.body) for block in blocks(text) if (match := _FILE.match(block.body))]
+    return {match["path"]: body[match.end() :] for match, body in found}
+
+
+def write_files(text: str, folder: Path) -> None:
+    """Write the files that a document holds below a folder."""
+    for name, content in files(text).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
 def same(written: str, printed: str) -> bool:
     """Whether two outputs agree but for keys, times, sizes, versions and the width of columns."""
     for pattern, name in _VARIES:
@@ -96,8 +112,11 @@ def run(text: str) -> tuple[str, list[Difference]]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None  # by the python block before, while the next block may hold it
     with session() as folder:
+        write_files(text, folder)
         for block in blocks(text):
             body = block.body
+            if _FILE.match(body):
+                continue
             if block.language == "console" and block.is_run:
                 body = _run_console(block, folder, found)
             elif block.language == "text" and printed is not None and not text[at : block.start].count("\n\n") > 1:

@@ -5,6 +5,7 @@ from .backbones import GraphBatch as GraphBatch
 from .encoder import LEAP as LEAP
 from .projections import Projection as Projection
 from .registries import BACKBONES as BACKBONES
+from .registries import ENCODINGS as ENCODINGS
 from .registries import PROJECTIONS as PROJECTIONS
 from .registries import BackboneTraits as BackboneTraits
 from .registries import backbone_traits as backbone_traits

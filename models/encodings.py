@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from leap.models.backbones import GraphBatch
 from leap.models.encoder import LEAP
-from leap.models.network_config import DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
+from leap.models.network_config import LEAP_PARTS, DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
 from leap.models.projections import make_projection
+from leap.models.registries import ENCODINGS
 from leap.models.transform import Statistics
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
@@ -23,7 +24,7 @@ class NodeData:
     Attributes
     ----------
     neighborhoods, stats : by hop count; statistics are those of the raw features.
-    encodings : by name: rwpe and lape (N, k), lect and, for each hop count m, dect{m} (N, D, T).
+    encodings : stored ones by name, (N, …); for each hop count m, dect{m} (N, D, T) is what LEAP-F projects.
     """
 
     graphs: GraphBatch
@@ -75,8 +76,8 @@ class FixedEncoding(NodeEncoding):
         return stored
 
 
-class LaplacianEncoding(FixedEncoding):
-    """LaPE with the sign of every eigenvector of every graph drawn anew in training, as signs mean nothing."""
+class SignlessEncoding(FixedEncoding):
+    """A stored encoding whose signs mean nothing: in training each column of every graph draws a new one."""
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return (N, out_channels)."""
@@ -147,12 +148,9 @@ def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordin
     ----------
     coordinates : columns of the features that LEAP looks at.
     """
-    if part == "lape":
-        return LaplacianEncoding(part, config.dim)
-    if part == "rwpe":
-        return FixedEncoding(part, config.dim)
-    if part == "lect":
-        return FixedEncoding(part, config.directions * config.thresholds)
+    if part not in LEAP_PARTS:
+        recipe = ENCODINGS[part].of_options(config.model_dump())
+        return (SignlessEncoding if recipe.random_signs else FixedEncoding)(part, recipe.columns)
     on_features = config.leap_on == "features"
     return LeapEncoding(
         config,

@@ -1,19 +1,20 @@
 """`NetworkConfig` and `DatasetFacts`: everything that a network is built from, without torch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
+from leap.models.registries import ENCODINGS
 from leap.store.option import Option, Options, option_fields
 
 BackboneName = Literal["gcn", "gat", "gin", "nomp", "gps", "dect-4k", "dect-65k"]
 ProjectionName = Literal["linear", "conv1d", "deepsets", "attention", "attention-pe"]
 TaskName = Literal["graph-classification", "graph-regression", "node-classification"]
 
-ENCODING_PARTS = ("rwpe", "lape", "lect", "leap-f", "leap-l")
-LEAP_PARTS = frozenset({"leap-f", "leap-l"})
+LEAPS = ("leap-f", "leap-l")
+LEAP_PARTS = frozenset(LEAPS)
 GLOBAL_BACKBONES = frozenset({"dect-4k", "dect-65k"})
 EVERY_LAYER_BACKBONES = frozenset({"gcn", "gat", "gin"})
 
@@ -51,26 +52,29 @@ class Kind:
         """Whether LEAP is one of the encodings."""
         return bool(self.parts & LEAP_PARTS)
 
-    @property
-    def has_neighborhoods(self) -> bool:
-        """Whether something is computed of neighbourhoods."""
-        return self.has_leap or "lect" in self.parts
+    def takes(self, option: str) -> bool:
+        """Whether an encoding that the store keeps, for the backbone or for LEAP, has a parameter of this option."""
+        stored = {*self.parts, self.leap_on} if self.has_leap else self.parts
+        return any(ENCODINGS[name].follows(option) for name in stored if name in ENCODINGS)
 
-    def has(self, encoding: str) -> bool:
-        """Whether an encoding is used, by the backbone or by LEAP."""
-        return encoding in self.parts or (self.has_leap and self.leap_on == encoding)
+
+def encoding_parts() -> tuple[str, ...]:
+    """Names of all encodings: what the store keeps, and LEAP."""
+    return (*ENCODINGS, *LEAPS)
 
 
 def _leap(kind: Kind) -> bool:
     return kind.has_leap
 
 
-def _transform(kind: Kind) -> bool:
-    return kind.has_neighborhoods or kind.is_global
+def needed(option: str) -> Callable[[Kind], bool]:
+    """Return when an option matters that LEAP has, and maybe stored encodings too."""
+    return lambda kind: kind.has_leap or kind.takes(option)
 
 
-def _soft_transform(kind: Kind) -> bool:
-    return kind.has_leap or kind.is_global
+def _transformed(option: str) -> Callable[[Kind], bool]:
+    """Return when an option of the transform matters: backbones on whole graphs compute one too."""
+    return lambda kind: kind.is_global or needed(option)(kind)
 
 
 def _layered(kind: Kind) -> bool:
@@ -98,7 +102,7 @@ class NetworkConfig(Options):
         Option(
             help="{choices}, or a sum such as lape+leap-l; dect-4k and dect-65k take none.",
             flags=("--encoding", "-e"),
-            choices=lambda: ("none", *ENCODING_PARTS),
+            choices=lambda: ("none", *encoding_parts()),
             joined_by="+",
             matters=_layered,
             compared="never",
@@ -121,7 +125,7 @@ class NetworkConfig(Options):
             help="Dimension of each encoding.",
             panel=NETWORK,
             metavar="K",
-            matters=lambda kind: bool(kind.parts - {"lect"}),
+            matters=needed("dim"),
             compared="ablation",
         ),
     ] = 10
@@ -131,29 +135,49 @@ class NetworkConfig(Options):
             help="Hop count of the neighbourhoods.",
             panel=TRANSFORM,
             metavar="M",
-            matters=lambda kind: kind.has_neighborhoods,
+            matters=needed("hops"),
             compared="ablation",
         ),
     ] = (1,)
     directions: Annotated[
         int,
         Field(ge=1, le=4096),
-        Option(help="Number of directions.", panel=TRANSFORM, matters=_transform, compared="ablation"),
+        Option(
+            help="Number of directions.",
+            panel=TRANSFORM,
+            matters=_transformed("directions"),
+            compared="ablation",
+        ),
     ] = 16
     thresholds: Annotated[
         int,
         Field(ge=1, le=4096),
-        Option(help="Number of thresholds.", panel=TRANSFORM, matters=_transform, compared="ablation"),
+        Option(
+            help="Number of thresholds.",
+            panel=TRANSFORM,
+            matters=_transformed("thresholds"),
+            compared="ablation",
+        ),
     ] = 16
     scale: Annotated[
         FiniteFloat,
         Field(gt=0),
-        Option(help="Steepness of the sigmoid.", panel=TRANSFORM, matters=_soft_transform, compared="ablation"),
+        Option(
+            help="Steepness of the sigmoid.",
+            panel=TRANSFORM,
+            matters=_transformed("scale"),
+            compared="ablation",
+        ),
     ] = 128.0
     radius: Annotated[
         FiniteFloat,
         Field(gt=0),
-        Option(help="Thresholds span [-radius, radius].", panel=TRANSFORM, matters=_transform, compared="ablation"),
+        Option(
+            help="Thresholds span [-radius, radius].",
+            panel=TRANSFORM,
+            matters=_transformed("radius"),
+            compared="ablation",
+        ),
     ] = 1.1
     edge_weight: Annotated[
         FiniteFloat,
@@ -161,7 +185,7 @@ class NetworkConfig(Options):
         Option(
             help="Weight of an edge; 2 is the published code's.",
             panel=TRANSFORM,
-            matters=_soft_transform,
+            matters=_transformed("edge_weight"),
             compared="encoding",
             published=2.0,
         ),

@@ -1,7 +1,7 @@
-"""The projections and backbones that networks can be made of, by name; other packages may add theirs.
+"""The encodings, projections and backbones that networks can be made of, by name; other packages may add theirs.
 
-An installed package offers parts through the entry-point groups `leap.projections` and `leap.backbones`, or registers
-them with a decorator: `@BACKBONES.register("name")`. Nothing here imports torch.
+An installed package offers parts through the entry-point groups `leap.encodings`, `leap.projections` and
+`leap.backbones`, or registers them with a decorator: `@BACKBONES.register("name")`. Nothing here imports torch.
 """
 
 from dataclasses import dataclass
@@ -41,6 +41,18 @@ _BUILTIN = {
 
 BACKBONES: Registry[Any] = Registry("backbone", "leap.backbones", {name: at for name, (at, _) in _BUILTIN.items()})
 """Callables that make a `Backbone`, or a `GraphBackbone` if it looks at whole graphs; see there for their arguments."""
+
+ENCODINGS: Registry[Any] = Registry(
+    "encoding",
+    "leap.encodings",
+    {
+        "rwpe": "leap.pipeline.derived.rwpe:RwpeRecipe",
+        "lape": "leap.pipeline.derived.lape:LapeRecipe",
+        "lect": "leap.pipeline.derived.ect:LectRecipe",
+    },
+)
+"""Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and
+`random_signs`; the rest is the pipeline's."""
 
 PROJECTIONS: Registry[Any] = Registry(
     "projection",

@@ -2,43 +2,51 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, field_validator, model_validator
 
 from leap.models import kernels
-from leap.pipeline.derived.neighborhoods import NeighborhoodsRecipe
-from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
+from leap.pipeline.derived.neighborhoods import Cap, CapSeed, Hops, NeighborhoodsRecipe
+from leap.pipeline.derived.recipe import Arrays, EncodingRecipe, Plan, Recipe, partition_target
+from leap.pipeline.partition import cumulative, plan_partitions
+from leap.pipeline.reader import GraphReader, all_node_ptr
 from leap.store import Artifact, Neighborhoods, Partition
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import StoredEncoding, StoredNeighborhoods
 from leap.store.graphs.stored import HoodRows
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from leap.pipeline.reader import GraphReader
+from leap.store.option import Option
 
 CELLS_A_SECOND = 5e6
 Operands = tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]
 
 
-class TransformRecipe(Recipe):
+class TransformRecipe(EncodingRecipe):
     """What both transforms share: neighbourhoods, directions and thresholds.
 
     Directions are unit vectors, `directions` of them drawn with `direction_seed`, or exactly those of
-    `direction_values` (a list of vectors, one for each direction, scaled to length one).
+    `direction_values` (a list of vectors, one for each direction, scaled to length one; or the path of a .npy file with
+    an array (features, directions)).
     """
 
-    hops: int = Field(default=1, ge=1, le=32)
-    cap: int | None = Field(default=None, ge=2)
-    cap_seed: int = Field(default=0, ge=0)
-    directions: int = Field(default=16, ge=1, le=4096)
-    direction_seed: int | None = Field(default=0, ge=0)
-    direction_values: tuple[tuple[FiniteFloat, ...], ...] | None = None
-    thresholds: int = Field(default=16, ge=1, le=4096)
-    radius: FiniteFloat = Field(default=1.1, gt=0)
+    hops: Hops = 1
+    cap: Cap = None
+    cap_seed: CapSeed = 0
+    directions: Annotated[int, Field(ge=1, le=4096), Option(help="Number of directions.", metavar="N")] = 16
+    direction_seed: Annotated[int | None, Field(ge=0), Option(help="Seed of the directions.", metavar="SEED")] = 0
+    direction_values: Annotated[
+        tuple[tuple[FiniteFloat, ...], ...] | None,
+        Option(
+            help="Directions from a .npy array (features, directions) instead.",
+            flags=("--directions-file",),
+            metavar="FILE",
+        ),
+    ] = None
+    thresholds: Annotated[int, Field(ge=1, le=4096), Option(help="Number of thresholds.", metavar="N")] = 16
+    radius: Annotated[FiniteFloat, Field(gt=0), Option(help="Thresholds span [-radius, radius].")] = 1.1
 
     @model_validator(mode="before")
     @classmethod
@@ -49,6 +57,8 @@ class TransformRecipe(Recipe):
         if values.get("cap") is None:
             values.pop("cap_seed", None)
         if values.get("direction_values") is not None:
+            if isinstance(values["direction_values"], str | Path):
+                values["direction_values"] = _read_directions(Path(values["direction_values"]))
             values["direction_seed"] = None
             values["directions"] = len(values["direction_values"])
         return values
@@ -59,6 +69,11 @@ class TransformRecipe(Recipe):
         if values is not None and not all(any(vector) for vector in values):
             raise ValueError("a direction has length zero; give vectors that point somewhere")
         return values
+
+    @property
+    def columns(self) -> int:
+        """One for each direction and threshold."""
+        return self.directions * self.thresholds
 
     def requires(self) -> list[Recipe]:
         """Return the neighbourhoods that are transformed."""
@@ -80,24 +95,17 @@ class TransformRecipe(Recipe):
                     f"{dataset.manifest.dataset!r} have {summary['features']}. Give vectors of that length."
                 )
 
-    def direction_matrix(self, dim: int) -> "NDArray[np.float64]":
+    def direction_matrix(self, dim: int) -> NDArray[np.float64]:
         """Return the directions as unit columns (dim, directions)."""
-        import numpy as np
-
         if self.direction_values is None:
             return kernels.random_directions(dim, self.directions, self.direction_seed or 0)
         matrix = np.array(self.direction_values, dtype=np.float64).T
         length: NDArray[np.float64] = np.linalg.norm(matrix, axis=0)
         return matrix / length
 
-    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+    def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Cut by the size of the result and the neighbourhoods' share of the work."""
-        import numpy as np
-
-        from leap.pipeline.partition import cumulative, plan_partitions
-        from leap.pipeline.reader import all_node_ptr
-
-        cell = 4.0 * self.directions * self.thresholds
+        cell = 4.0 * self.columns
         nodes = reader.dataset.partitions[-1].node_hi
         partitions = plan_partitions(
             all_node_ptr(reader),
@@ -109,7 +117,7 @@ class TransformRecipe(Recipe):
         work = (summary["memberships"] + summary["edges"]) * self.directions + nodes * cell / 4
         return Plan(partitions, work / CELLS_A_SECOND / 8, cell * nodes)
 
-    def _operands(self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact) -> Operands:
+    def _operands(self, reader: GraphReader, partition: Partition, neighborhoods: Artifact) -> Operands:
         """Return what both kernels take: features, neighbourhoods over them, means, scales, directions, thresholds."""
         x, hoods, mean, scale = self._normalized(reader, partition, neighborhoods)
         indices = (hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges)
@@ -117,11 +125,9 @@ class TransformRecipe(Recipe):
         return x, *indices, mean, scale, self.direction_matrix(x.shape[1]), grid
 
     def _normalized(
-        self, reader: "GraphReader", partition: Partition, neighborhoods: Artifact
-    ) -> "tuple[NDArray[Any], Neighborhoods, NDArray[Any] | None, NDArray[Any] | None]":
+        self, reader: GraphReader, partition: Partition, neighborhoods: Artifact
+    ) -> tuple[NDArray[Any], Neighborhoods, NDArray[Any] | None, NDArray[Any] | None]:
         """Return member features, neighbourhoods over them, means and scales of the partition's nodes."""
-        import numpy as np
-
         stored = StoredNeighborhoods.of(neighborhoods)
 
         def rows(part: int) -> HoodRows:  # parts that are smaller than their input come one after the other
@@ -143,11 +149,11 @@ class DectRecipe(TransformRecipe):
     kind: ClassVar[str] = "dect"
     algorithm: ClassVar[int] = 2
 
-    scale: FiniteFloat = Field(default=128.0, gt=0)
-    edge_weight: FiniteFloat = Field(default=1.0, ge=0)
+    scale: Annotated[FiniteFloat, Field(gt=0), Option(help="Steepness of the sigmoid.")] = 128.0
+    edge_weight: Annotated[FiniteFloat, Field(ge=0), Option(help="Weight of an edge; 2 is the published code's.")] = 1.0
 
     def compute(
-        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+        self, reader: GraphReader, partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Transform the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
         operands = self._operands(reader, partition, inputs["neighborhoods"])
@@ -164,12 +170,25 @@ class LectRecipe(TransformRecipe):
     kind: ClassVar[str] = "lect"
     algorithm: ClassVar[int] = 1
 
-    complex: Literal["points", "edges"] = "points"
+    complex: Annotated[Literal["points", "edges"], Option(help="What is counted: {choices}.")] = "points"
 
     def compute(
-        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+        self, reader: GraphReader, partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Count in the partition's neighbourhoods: `encoding` (n, directions, thresholds)."""
         operands = self._operands(reader, partition, inputs["neighborhoods"])
         encoding = kernels.ect_forward(*operands, self.complex)
         return StoredEncoding.arrays(encoding), {"nodes": partition.num_nodes}
+
+
+def _read_directions(path: Path) -> tuple[tuple[float, ...], ...]:
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"--directions-file {str(path)!r} is not a readable .npy array ({error})") from error
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            f"--directions-file holds {matrix.dtype} values of shape {matrix.shape}; it must hold numbers of shape "
+            "(features, directions)"
+        )
+    return tuple(tuple(float(value) for value in column) for column in matrix.T)

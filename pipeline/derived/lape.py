@@ -1,22 +1,22 @@
 """LaPE: entries of the lowest non-trivial eigenvectors of the normalized Laplacian (paper, section 2.2)."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from leap.models import kernels
-from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
+from leap.pipeline.derived.recipe import Arrays, EncodingRecipe, Plan
+from leap.pipeline.reader import GraphReader, all_node_ptr
 from leap.store import Artifact, Partition
 from leap.store.graphs import StoredEncoding
-
-if TYPE_CHECKING:
-    from leap.pipeline.reader import GraphReader
+from leap.store.option import Option
 
 DENSE_LIMIT = 512
 
 
-class LapeRecipe(Recipe):
+class LapeRecipe(EncodingRecipe):
     """Laplacian encoding of `dim` eigenvectors.
 
     `drop="components"` leaves out one zero eigenvalue for each component that has an edge; `drop="one"` leaves out
@@ -26,33 +26,30 @@ class LapeRecipe(Recipe):
     kind: ClassVar[str] = "lape"
     algorithm: ClassVar[int] = 2
     viewable: ClassVar[bool] = True
+    random_signs: ClassVar[bool] = True
 
-    dim: int = Field(default=10, ge=1, le=1024)
-    drop: Literal["components", "one"] = "components"
+    dim: Annotated[int, Field(ge=1, le=1024), Option(help="Dimension.", metavar="K")] = 10
+    drop: Annotated[
+        Literal["components", "one"],
+        Option(help="Leave out one zero eigenvalue of each component, or only one: {choices}."),
+    ] = "components"
 
-    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+    @property
+    def columns(self) -> int:
+        """One for each eigenvector."""
+        return self.dim
+
+    def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Cut between graphs, by the cost of their eigenproblems."""
-        import numpy as np
-
-        from leap.pipeline.partition import cumulative, plan_whole_graphs
-        from leap.pipeline.reader import all_node_ptr
-
-        node_ptr = all_node_ptr(reader)
-        sizes = np.diff(node_ptr)
+        sizes = np.diff(all_node_ptr(reader))
         # Seconds a node: dense solves grow with the cube of the size, sparse ones roughly linearly.
         a_node = np.where(sizes <= DENSE_LIMIT, 1e-9 * sizes**2.0 + 1e-5, 4e-4)
-        per_node = np.repeat(a_node, sizes)
-        seconds = float(per_node.sum())
-        target = partition_target(reader.dataset)
-        cost = np.full(len(per_node), 4.0 * self.dim) + per_node / 2.0 * target
-        return Plan(plan_whole_graphs(node_ptr, cumulative(cost), target), seconds, 4.0 * self.dim * len(per_node))
+        return self.plan_between_graphs(reader, np.repeat(a_node, sizes))
 
     def compute(
-        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+        self, reader: GraphReader, partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Solve the eigenproblems of the partition's graphs."""
-        import numpy as np
-
         local = reader.around(partition.node_lo, partition.node_hi, 0)
         node_ptr = reader.node_ptr(partition) - partition.node_lo
         result = kernels.lape(local.indptr, local.indices, node_ptr, self.dim, self.drop)

@@ -1,20 +1,33 @@
 """m-hop neighbourhood indices of every node and, for real-valued features, each neighbourhood's mean and scale."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
+from leap.pipeline.partition import cumulative, plan_partitions
+from leap.pipeline.reader import GraphReader, LocalGraph, all_node_ptr, degrees
 from leap.store import Artifact, Neighborhoods, Partition
 from leap.store.errors import InvalidInputError, NeighborhoodsTooLargeError
 from leap.store.graphs import StoredNeighborhoods
-
-if TYPE_CHECKING:
-    from leap.pipeline.reader import GraphReader, LocalGraph
+from leap.store.option import Option
 
 MEMBERS_A_SECOND = 2e7
+SAMPLED_NODES = 1024
+SAMPLED_PARTITIONS = 16
+
+Hops = Annotated[int, Field(ge=1, le=32), Option(help="Hop count of the neighbourhoods.", metavar="M")]
+Cap = Annotated[
+    int | None,
+    Field(ge=2),
+    Option(help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first.", metavar="N"),
+]
+CapSeed = Annotated[int, Field(ge=0), Option(help="Seed of that sample.", metavar="SEED")]
 
 
 class NeighborhoodsRecipe(Recipe):
@@ -27,9 +40,9 @@ class NeighborhoodsRecipe(Recipe):
     kind: ClassVar[str] = "neighborhoods"
     algorithm: ClassVar[int] = 1
 
-    hops: int = Field(ge=1, le=32)
-    cap: int | None = Field(default=None, ge=2)
-    cap_seed: int = Field(default=0, ge=0)
+    hops: Hops
+    cap: Cap = None
+    cap_seed: CapSeed = 0
 
     @model_validator(mode="before")
     @classmethod
@@ -38,14 +51,8 @@ class NeighborhoodsRecipe(Recipe):
             return {name: value for name, value in values.items() if name != "cap_seed"}
         return values
 
-    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+    def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Refine the dataset's partitions by the estimated size of the neighbourhoods."""
-        import numpy as np
-
-        from leap.pipeline.estimate import estimate
-        from leap.pipeline.partition import cumulative, plan_partitions
-        from leap.pipeline.reader import all_node_ptr, degrees
-
         expected = estimate(reader, self.hops, self.cap, self.cap_seed)
         degree = degrees(reader)
         weight = np.minimum(degree + 1, self.cap or np.iinfo(np.int64).max).astype(np.float64)
@@ -69,11 +76,9 @@ class NeighborhoodsRecipe(Recipe):
             )
 
     def compute(
-        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+        self, reader: GraphReader, partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Extract the partition's neighbourhoods with dataset-wide ids."""
-        import numpy as np
-
         local = reader.around(partition.node_lo, partition.node_hi, self.hops)
         node_ptr, nodes, edge_ptr, edges = kernels.khop_arrays(
             local.indptr,
@@ -108,10 +113,8 @@ class NeighborhoodsRecipe(Recipe):
         return StoredNeighborhoods.arrays(hoods, mean, scale), statistics
 
 
-def _mean_and_scale(reader: "GraphReader", local: "LocalGraph", node_ptr: Any, nodes: Any) -> tuple[Any, Any]:
+def _mean_and_scale(reader: GraphReader, local: LocalGraph, node_ptr: Any, nodes: Any) -> tuple[Any, Any]:
     """Read only the rows that are members: a piece of a cut graph may be much larger than what is asked for."""
-    import numpy as np
-
     if len(local.ids) <= 2 * len(local.sources):
         return kernels.mean_and_scale(reader.features(local.ids), node_ptr, nodes)
     is_member = np.zeros(len(local.ids), dtype=bool)
@@ -124,3 +127,69 @@ def _statistics_bytes(dataset: Artifact) -> float:
     """Bytes a node of pointers, mean and scale."""
     summary = dataset.manifest.summary
     return 16.0 + (0 if summary["categorical"] else 4.0 * summary["features"] + 4.0)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Expected totals over all neighbourhoods.
+
+    Attributes
+    ----------
+    members, edges : expected sums over all nodes of the neighbourhoods' nodes and edges.
+    sampled : number of nodes that were looked at; all of them make the estimate exact.
+    """
+
+    members: float
+    edges: float
+    nodes: int
+    sampled: int
+    id_bytes: int
+
+    @property
+    def index_bytes(self) -> float:
+        """Bytes of all node and edge indices, uncompressed."""
+        return self.id_bytes * (self.members + 2 * self.edges)
+
+    def as_facts(self) -> dict[str, Any]:
+        """Return the estimate for a manifest."""
+        return {
+            "estimated_memberships": round(self.members),
+            "estimated_edges": round(self.edges),
+            "sampled_nodes": self.sampled,
+        }
+
+
+def estimate(reader: GraphReader, hops: int, cap: int | None, seed: int) -> Estimate:
+    """Count neighbourhoods of a fixed, evenly spread sample of nodes and scale up.
+
+    Up to `SAMPLED_NODES` nodes of up to `SAMPLED_PARTITIONS` partitions are counted exactly. Nodes are taken evenly
+    from the order of degrees inside each partition, which makes the few large neighbourhoods count as they should.
+    """
+    parts = [part for part in reader.dataset.partitions if part.num_nodes]
+    step = max(1, -(-len(parts) // SAMPLED_PARTITIONS))
+    chosen = parts[::step]
+    quota = max(1, SAMPLED_NODES // max(1, len(chosen)))
+    members = edges = 0.0
+    sampled = covered = 0
+    for part in chosen:
+        order = np.argsort(reader.dataset.degrees(part.index), kind="stable")
+        picked = np.sort(order[_evenly(len(order), quota)]) + part.node_lo
+        local = reader.around_ids(picked.astype(np.int64), hops)
+        found_members, found_edges = kernels.count_khop(
+            local.indptr, local.indices, hops, local.sources, cap=cap or 0, seed=seed, global_ids=local.ids
+        )
+        factor = part.num_nodes / len(picked)
+        members += float(found_members.sum()) * factor
+        edges += float(found_edges.sum()) * factor
+        sampled += len(picked)
+        covered += part.num_nodes
+    nodes = sum(part.num_nodes for part in parts)
+    scale = nodes / covered if covered else 0.0
+    id_bytes = 4 if nodes < 2**31 else 8
+    return Estimate(members * scale, edges * scale, nodes, sampled, id_bytes)
+
+
+def _evenly(count: int, quota: int) -> NDArray[np.int64]:
+    """Return at most `quota` positions spread evenly over `count`, in the middle of equal strata."""
+    quota = min(count, quota)
+    return ((np.arange(quota) + 0.5) * count / quota).astype(np.int64)

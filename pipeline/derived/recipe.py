@@ -1,25 +1,26 @@
 """`Recipe`: how one kind of derived artifact is planned and computed, partition by partition.
 
 A recipe is its validated parameters; together with the dataset's content and the keys of the artifacts that it reads
-they are the artifact's key. A new kind is one file with one recipe and one line in the registry.
+they are the artifact's key. Its fields are the options of `leap encode`. A new encoding is one file with one recipe,
+and one line in `leap.models.registries`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+import numpy as np
+from numpy.typing import NDArray
 
+from leap.pipeline.partition import cumulative, plan_whole_graphs
+from leap.pipeline.reader import GraphReader, all_node_ptr
 from leap.store import Artifact, Partition
+from leap.store.option import Options, validated
 from leap.store.request import COLUMNS, Request
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from leap.pipeline.reader import GraphReader
-
-Arrays = Mapping[str, "NDArray[Any]"]
+Arrays = Mapping[str, NDArray[Any]]
+SECONDS_A_PARTITION = 2.0
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,19 @@ class Plan:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Recipe(BaseModel, ABC):
-    """Parameters of a derived artifact and the work that they ask for."""
+class Recipe(Options, ABC):
+    """Parameters of a derived artifact, as fields, and the work that they ask for.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Attributes
+    ----------
+    kind : name of the artifacts.
+    algorithm : raised when the same parameters give other bytes.
+    viewable : whether the first columns do not depend on the field `dim`, so that a smaller one is answered by a view
+        of a larger one.
+    """
 
     kind: ClassVar[str]
     algorithm: ClassVar[int]
-    # Whether the first columns do not depend on `dim`, so that a smaller one is answered by a view of a larger one.
     viewable: ClassVar[bool] = False
 
     @classmethod
@@ -58,6 +64,26 @@ class Recipe(BaseModel, ABC):
                 f"A recipe has a field {COLUMNS!r} if and only if it is viewable; call the field something else if its "
                 "first columns depend on it."
             )
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, Any]) -> Self:
+        """Return the recipe that options of a training ask for, by name; what is no option keeps its default.
+
+        A field FIELD takes the option KIND_FIELD, such as `lape_drop`, else FIELD. Of several values it takes the
+        first.
+        """
+        values = {}
+        for name in cls.model_fields:
+            for option in (name, f"{cls.kind}_{name}"):
+                if option in options:
+                    value = options[option]
+                    values[name] = value[0] if isinstance(value, list | tuple) else value
+        return validated(cls, **values)
+
+    @classmethod
+    def follows(cls, option: str) -> bool:
+        """Whether `of_options` looks at an option."""
+        return option.removeprefix(f"{cls.kind}_") in cls.model_fields
 
     @property
     def params(self) -> dict[str, Any]:
@@ -93,12 +119,12 @@ class Recipe(BaseModel, ABC):
         return None
 
     @abstractmethod
-    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+    def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Cut the work into partitions; a function of the data and the parameters alone."""
 
     @abstractmethod
     def compute(
-        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+        self, reader: GraphReader, partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays of a partition and statistics about them (JSON values)."""
 
@@ -112,6 +138,38 @@ class Recipe(BaseModel, ABC):
                 else:
                     total[name] = total.get(name, 0) + value
         return total
+
+
+class EncodingRecipe(Recipe):
+    """What gives every node some columns, and can be put beside the features of a network.
+
+    Batches carry it under its kind.
+
+    Attributes
+    ----------
+    random_signs : whether signs of columns mean nothing, so that training draws them anew for each graph.
+    """
+
+    random_signs: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Columns of each node, flattened."""
+
+    def plan_between_graphs(self, reader: GraphReader, seconds_a_node: float | NDArray[Any]) -> Plan:
+        """Cut between graphs, for work that needs a graph in one piece.
+
+        Parameters
+        ----------
+        seconds_a_node : rough cost of a node; one number, or one for each node of the dataset.
+        """
+        node_ptr = all_node_ptr(reader)
+        per_node = np.broadcast_to(np.asarray(seconds_a_node, dtype=np.float64), int(node_ptr[-1]))
+        target = partition_target(reader.dataset)
+        cost = 4.0 * self.columns + per_node / SECONDS_A_PARTITION * target
+        partitions = plan_whole_graphs(node_ptr, cumulative(cost), target)
+        return Plan(partitions, float(per_node.sum()), 4.0 * self.columns * len(per_node))
 
 
 def partition_target(dataset: Artifact) -> float:

@@ -1,38 +1,39 @@
 """RWPE: probabilities that a random walk is back at its node after 1, 2, …, dim steps (paper, section 2.2)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from leap.models import kernels
-from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
+from leap.pipeline.derived.recipe import Arrays, EncodingRecipe, Plan, partition_target
+from leap.pipeline.partition import cumulative, plan_partitions
+from leap.pipeline.reader import GraphReader, all_node_ptr, degrees
 from leap.store import Artifact, Partition
 from leap.store.graphs import StoredEncoding
-
-if TYPE_CHECKING:
-    from leap.pipeline.reader import GraphReader
+from leap.store.option import Option
 
 STEPS_A_SECOND = 3e8
 SECONDS_A_PARTITION = 5.0
 
 
-class RwpeRecipe(Recipe):
+class RwpeRecipe(EncodingRecipe):
     """Random-walk encoding of `dim` steps."""
 
     kind: ClassVar[str] = "rwpe"
     algorithm: ClassVar[int] = 1
     viewable: ClassVar[bool] = True
 
-    dim: int = Field(default=10, ge=1, le=1024)
+    dim: Annotated[int, Field(ge=1, le=1024), Option(help="Dimension.", metavar="K")] = 10
 
-    def plan(self, reader: "GraphReader", inputs: Mapping[str, Artifact]) -> Plan:
+    @property
+    def columns(self) -> int:
+        """One for each step."""
+        return self.dim
+
+    def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Cut by the work of walking: nodes of dense or large graphs cost more."""
-        import numpy as np
-
-        from leap.pipeline.partition import cumulative, plan_partitions
-        from leap.pipeline.reader import all_node_ptr, degrees
-
         node_ptr, degree = all_node_ptr(reader), degrees(reader)
         entries = cumulative(degree)[node_ptr]
         graph_entries = np.repeat(np.diff(entries), np.diff(node_ptr))
@@ -46,11 +47,9 @@ class RwpeRecipe(Recipe):
         return Plan(partitions, float(seconds.sum()), 4.0 * self.dim * len(degree))
 
     def compute(
-        self, reader: "GraphReader", partition: Partition, inputs: Mapping[str, Artifact]
+        self, reader: GraphReader, partition: Partition, inputs: Mapping[str, Artifact]
     ) -> tuple[Arrays, dict[str, Any]]:
         """Walk from the partition's nodes."""
-        import numpy as np
-
         # Half of the steps suffice, from either end of the walk; one hop more makes the outermost degrees right.
         local = reader.around(partition.node_lo, partition.node_hi, (self.dim + 1) // 2 + 1)
         start = int(local.sources[0]) if len(local.sources) else 0

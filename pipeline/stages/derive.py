@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leap.models.network_config import ENCODING_PARTS
+from leap.models.network_config import encoding_parts
 from leap.pipeline.datasets import Source
-from leap.pipeline.derived import ENCODINGS, RECIPES, NeighborhoodsRecipe, Recipe
+from leap.pipeline.derived import RECIPES, NeighborhoodsRecipe, Recipe, encodable
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, materialize, retrying
@@ -71,7 +71,7 @@ def encode(
     Parameters
     ----------
     dataset : name, path or source, as for `ingest`.
-    encodings : any of "rwpe", "lape", "lect", "dect".
+    encodings : any of "rwpe", "lape", "lect", "dect" and of those that other packages register.
     params : parameters such as {"dim": 10, "drop": "one", "directions": 16}; each encoding takes those it has, and
         one that no chosen encoding has is an error.
 
@@ -117,18 +117,19 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
     """
     chosen = list(dict.fromkeys(encodings))
     for name in chosen:
-        if name not in ENCODINGS:
+        if name not in encodable():
             raise InvalidInputError(_unknown(name))
     if not chosen:
-        raise InvalidInputError(f"no encoding was given. Choose from {', '.join(ENCODINGS)}.")
-    known = {field for name in chosen for field in RECIPES[name].model_fields}
+        raise InvalidInputError(f"no encoding was given. Choose from {', '.join(encodable())}.")
+    fields = {name: RECIPES[name].model_fields for name in chosen}
+    known = {field for of_recipe in fields.values() for field in of_recipe}
     for name in params:
         if name not in known:
             raise InvalidInputError(
                 f"{name!r} is not a parameter of {' or '.join(chosen)}. Those have {', '.join(sorted(known))}."
             )
     return [
-        validated(RECIPES[name], **{field: params[field] for field in RECIPES[name].model_fields if field in params})
+        validated(RECIPES[name], **{field: params[field] for field in fields[name] if field in params})
         for name in chosen
     ]
 
@@ -136,10 +137,10 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
 def _unknown(name: str) -> str:
     if "leap" in name.lower():
         parts = name.lower().split("+")
-        wanted = name.lower() if set(parts) <= set(ENCODING_PARTS) else "leap-l"
+        wanted = name.lower() if set(parts) <= set(encoding_parts()) else "leap-l"
         return (
             f"no encoding {name!r} to compute beforehand: LEAP is learned, by 'leap train DATASET -e {wanted}'. What "
             "LEAP-F keeps in the store is its transform, 'leap encode DATASET -e dect'."
         )
     hint = " Repeat --encoding for several." if "," in name or "+" in name else ""
-    return f"no encoding {name!r}.{suggestion(name, ENCODINGS)} Choose from {', '.join(ENCODINGS)}.{hint}"
+    return f"no encoding {name!r}.{suggestion(name, encodable())} Choose from {', '.join(encodable())}.{hint}"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, FiniteFloat
 
-from leap.models.network_config import NETWORK, TRANSFORM, Kind, NetworkConfig
+from leap.models.network_config import NETWORK, TRANSFORM, Kind, NetworkConfig, needed
 from leap.pipeline.datasets import dataset_card
 from leap.store.keys import digest
 from leap.store.option import Option, Options, option_fields
@@ -66,7 +66,7 @@ class TrainOptions(Options):
         Option(
             help="lape: zero eigenvalues to leave out, {choices}.",
             panel=NETWORK,
-            matters=lambda kind: kind.has("lape"),
+            matters=lambda kind: kind.takes("lape_drop"),
             compared="encoding",
             published="one",
         ),
@@ -74,7 +74,10 @@ class TrainOptions(Options):
     lect_complex: Annotated[
         Literal["points", "edges"],
         Option(
-            help="lect: {choices}.", panel=TRANSFORM, matters=lambda kind: "lect" in kind.parts, compared="encoding"
+            help="lect: {choices}.",
+            panel=TRANSFORM,
+            matters=lambda kind: kind.takes("lect_complex"),
+            compared="encoding",
         ),
     ] = "points"
     cap: Annotated[
@@ -83,7 +86,7 @@ class TrainOptions(Options):
         Option(
             help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first.",
             panel=TRANSFORM,
-            matters=lambda kind: kind.has_neighborhoods,
+            matters=needed("cap"),
             compared="encoding",
         ),
     ] = None
@@ -94,7 +97,7 @@ class TrainOptions(Options):
             help="Seed of that sample.",
             panel=TRANSFORM,
             metavar="SEED",
-            matters=lambda kind: kind.has_neighborhoods and kind.has_cap,
+            matters=lambda kind: kind.has_cap and needed("cap_seed")(kind),
             compared="encoding",
         ),
     ] = 0

@@ -1,10 +1,8 @@
 """Which artifacts a training needs, and what a network must know about the dataset."""
 
-from typing import Any
-
 from leap.models.network_config import DatasetFacts, needs_neighborhoods, transform_name, uses_cached_transform
-from leap.pipeline.derived import DectRecipe, LapeRecipe, LectRecipe, NeighborhoodsRecipe, Recipe, RwpeRecipe
-from leap.pipeline.stages.options import validated
+from leap.models.registries import ENCODINGS
+from leap.pipeline.derived import RECIPES, DectRecipe, NeighborhoodsRecipe, Recipe
 from leap.pipeline.training.options import TrainOptions
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
@@ -54,27 +52,15 @@ def _check_labels(dataset: Artifact) -> None:
 
 def recipes_for(options: TrainOptions, *, is_categorical: bool) -> list[Recipe]:
     """Return the artifacts that batches carry beside a dataset with categorical features, or with measurements."""
-    network = options.network
-    kept: dict[str, Any] = {"cap": options.cap, "cap_seed": options.cap_seed}
-    transform: dict[str, Any] = kept | {
-        "directions": network.directions,
-        "thresholds": network.thresholds,
-        "radius": network.radius,
-    }
+    network, values = options.network, options.flat()
+    of_hops = [values | {"hops": hops} for hops in network.hops]
     recipes: list[Recipe] = []
     if uses_cached_transform(network, is_categorical=is_categorical):
-        more = {"scale": network.scale, "edge_weight": network.edge_weight}
-        recipes += [validated(DectRecipe, hops=hops, **(transform | more)) for hops in network.hops]
+        recipes += map(DectRecipe.of_options, of_hops)
     if needs_neighborhoods(network, is_categorical=is_categorical):
-        recipes += [validated(NeighborhoodsRecipe, hops=hops, **kept) for hops in network.hops]
+        recipes += map(NeighborhoodsRecipe.of_options, of_hops)
     stored = {*network.parts, network.leap_on}
-    if "rwpe" in stored:
-        recipes.append(validated(RwpeRecipe, dim=network.dim))
-    if "lape" in stored:
-        recipes.append(validated(LapeRecipe, dim=network.dim, drop=options.lape_drop))
-    if "lect" in stored:
-        recipes.append(validated(LectRecipe, hops=network.hops[0], complex=options.lect_complex, **transform))
-    return recipes
+    return recipes + [RECIPES[name].of_options(values) for name in ENCODINGS if name in stored]
 
 
 def name_in_batch(encoding: Artifact) -> str:

@@ -1,0 +1,10 @@
+from .ect import DectRecipe as DectRecipe
+from .ect import LectRecipe as LectRecipe
+from .kinds import RECIPES as RECIPES
+from .kinds import encodable as encodable
+from .lape import LapeRecipe as LapeRecipe
+from .neighborhoods import NeighborhoodsRecipe as NeighborhoodsRecipe
+from .recipe import EncodingRecipe as EncodingRecipe
+from .recipe import Plan as Plan
+from .recipe import Recipe as Recipe
+from .rwpe import RwpeRecipe as RwpeRecipe
