@@ -16,7 +16,7 @@ from benchmarks.measuring import Measurement, Session, Watched, run_watched, sec
 from leap.models import LEAP
 from leap.models.backbones import make_backbone
 from leap.pipeline import Context, IngestOptions, Workforce, encode, extract
-from leap.pipeline.loader import to_tensors
+from leap.pipeline.training.data import node_data
 from leap.store import ArrayBatch, GraphStream, Store
 from leap.store.errors import WorkFailedError
 
@@ -103,13 +103,13 @@ def _seconds_of_training(stream: GraphStream, width: int) -> float:
     optimizer = torch.optim.Adam([*leap.parameters(), *backbone.parameters()], lr=1e-3)
 
     def step(arrays: ArrayBatch) -> None:
-        batch = to_tensors(arrays)
-        (encoding,) = batch.encodings.values()
-        pe = leap(batch.x, batch.neighborhoods[1], stats=batch.stats[1])
-        scores = batch.graphs.pool(backbone(torch.cat([batch.x, pe, encoding], dim=1), batch.graphs))
-        assert batch.y is not None
+        assert arrays.y is not None
+        nodes, x, y = node_data(arrays), torch.from_numpy(arrays.x), torch.from_numpy(arrays.y)
+        (encoding,) = nodes.encodings.values()
+        pe = leap(x, nodes.neighborhoods[1], stats=nodes.stats[1])
+        scores = nodes.graphs.pool(backbone(torch.cat([x, pe, encoding], dim=1), nodes.graphs))
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(scores, batch.y).backward()
+        torch.nn.functional.cross_entropy(scores, y).backward()
         optimizer.step()
 
     def epoch(number: int, every: int = 1) -> None:

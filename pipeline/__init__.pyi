@@ -1,10 +1,12 @@
 from .cluster import Workforce as Workforce
 from .datasets import from_networkx as from_networkx
-from .datasets import from_pyg as from_pyg
 from .experiments.sweep import sweep as sweep
-from .export import to_pyg as to_pyg
-from .loader import StreamDataset as StreamDataset
 from .neighborhoods import khop as khop
+from .pyg.attach import attach as attach
+from .pyg.export import to_pyg as to_pyg
+from .pyg.loader import StreamDataset as StreamDataset
+from .pyg.source import from_pyg as from_pyg
+from .pyg.transform import AddNeighborhoods as AddNeighborhoods
 from .reports import report as report
 from .stages.context import Context as Context
 from .stages.derive import encode as encode
@@ -14,4 +16,3 @@ from .stages.ingest import ingest as ingest
 from .training.options import TrainOptions as TrainOptions
 from .training.predict import predict as predict
 from .training.stage import train as train
-from .transform import AddNeighborhoods as AddNeighborhoods

@@ -55,6 +55,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     counts = _checked_counts(raw.node_counts)
     num_nodes = int(counts.sum())
     _check_edges(raw.edges, counts, num_nodes)
+    _check_rows(raw, num_nodes)
     y, classes = _coded_labels(raw, len(counts), num_nodes)
     masks = _checked_masks(raw, num_nodes)
 
@@ -66,6 +67,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     else:
         x, source = _checked_features(raw.x, raw.node_counts), raw.feature_source
 
+    edge_attr, merged = _sorted_attributes(raw, adjacency.indptr, adjacency.indices)
     empty = counts == 0
     dropped = int(empty.sum()) if drop_empty else 0
     if dropped:
@@ -100,7 +102,38 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
         masks=masks,
         feature_source=source,
         summary=summary,
+        edge_attr=edge_attr,
+        pos=raw.pos,
+        remarks=(*raw.remarks, *merged),
     )
+
+
+def _sorted_attributes(
+    raw: RawGraphs, indptr: NDArray[np.int64], indices: NDArray[Any]
+) -> tuple[NDArray[Any] | None, list[str]]:
+    """Return the attributes of each entry of the adjacency, and a remark where repeated entries contradict each other.
+
+    An entry has the attributes of the first listed pair (i, j), else of the first (j, i).
+    """
+    if raw.edge_attr is None or not len(raw.edge_attr):
+        return raw.edge_attr, []
+    nodes = np.int64(len(indptr) - 1)
+    source, target = raw.edges.astype(np.int64)
+    pairs, first, number = np.unique(source * nodes + target, return_index=True, return_inverse=True)
+    owner = np.arange(nodes).repeat(np.diff(indptr))
+    place = np.searchsorted(pairs, owner * nodes + indices)
+    is_listed = pairs.take(place, mode="clip") == owner * nodes + indices
+    reverse = np.searchsorted(pairs, indices * nodes + owner)
+    rows = np.where(is_listed, first.take(place, mode="clip"), first.take(reverse, mode="clip"))
+    kept = raw.edge_attr[first[number.reshape(-1)]]
+    is_same = (kept == raw.edge_attr) | ((kept != kept) & (raw.edge_attr != raw.edge_attr))
+    others = int((~is_same.reshape(len(is_same), -1).all(axis=1) & (source != target)).sum())
+    if not others:
+        return raw.edge_attr[rows], []
+    entries = "1 repeated entry" if others == 1 else f"{others:,} repeated entries"
+    return raw.edge_attr[rows], [
+        f"{entries} of edge_index with other edge_attr than the first for the same two nodes: the first counts."
+    ]
 
 
 def _checked_counts(node_counts: NDArray[Any]) -> NDArray[np.int64]:
@@ -134,6 +167,12 @@ def _check_edges(edges: NDArray[Any], counts: NDArray[np.int64], num_nodes: int)
                 f"edge {first + at} joins node {a} of graph {graph_of[a]} and node {b} of graph "
                 f"{graph_of[b]}: an edge must stay inside one graph. Correct the edge list or the node counts."
             )
+
+
+def _check_rows(raw: RawGraphs, num_nodes: int) -> None:
+    for name, array, rows in (("edge_attr", raw.edge_attr, raw.edges.shape[1]), ("pos", raw.pos, num_nodes)):
+        if array is not None and (array.ndim == 0 or len(array) != rows):
+            raise InvalidInputError(f"{name} must have {rows:,} rows. Got shape {array.shape}.")
 
 
 def _checked_features(x: NDArray[Any], node_counts: NDArray[np.int64]) -> NDArray[Any]:

@@ -21,6 +21,8 @@ class RawGraphs:
     y : labels as found: (G,) of any comparable type for graph classification, (G,) or (G, t) float for graph
         regression, (N,) for node classification, None without a task.
     masks : for node tasks, {"train", "val", "test"} -> (N, S) bool, one column a split; else None.
+    edge_attr : (E, …) numbers of each entry of `edges`, or None; kept for export.
+    pos : (N, …) where the nodes are, or None; kept for export.
     feature_source : where the features come from, such as "attributes+labels", "degree" or "given".
     notes : anything worth reporting that canonicalization cannot know, JSON values only.
     remarks : sentences that whoever asked for the dataset should read, such as what was left out.
@@ -32,6 +34,8 @@ class RawGraphs:
     y: NDArray[Any] | None
     task: Task
     masks: dict[str, NDArray[np.bool_]] | None = None
+    edge_attr: NDArray[Any] | None = None
+    pos: NDArray[Any] | None = None
     feature_source: str = "given"
     notes: dict[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()

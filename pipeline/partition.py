@@ -4,6 +4,7 @@ A plan is a function of the data and the target alone, never of the number of wo
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +46,14 @@ def plan_partitions(
 
 
 def plan_dataset(graphs: Graphs, partition_bytes: int) -> list[Partition]:
-    """Cut a dataset by the bytes of its features and adjacency."""
-    row = graphs.x.itemsize * graphs.x.shape[1] + POINTER_BYTES
-    cost = np.diff(graphs.indptr) * graphs.indices.itemsize + row
+    """Cut a dataset by the bytes of its features and adjacency, with what is kept for export."""
+    row = graphs.x.itemsize * graphs.x.shape[1] + POINTER_BYTES + _row_bytes(graphs.pos)
+    cost = np.diff(graphs.indptr) * (graphs.indices.itemsize + _row_bytes(graphs.edge_attr)) + row
     return plan_partitions(graphs.node_ptr, cumulative(cost), float(partition_bytes))
+
+
+def _row_bytes(array: NDArray[Any] | None) -> int:
+    return 0 if array is None else array.nbytes // max(1, len(array))
 
 
 def plan_whole_graphs(node_ptr: NDArray[np.int64], total: NDArray[np.float64], target: float) -> list[Partition]:

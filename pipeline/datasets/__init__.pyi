@@ -9,7 +9,6 @@ from .family import default_data_dir as default_data_dir
 from .generated import GeneratedFamily as GeneratedFamily
 from .generated import GeneratedSource as GeneratedSource
 from .networkx_graphs import from_networkx as from_networkx
-from .own_pyg import from_pyg as from_pyg
 from .registry import FAMILIES as FAMILIES
 from .registry import FORMATS as FORMATS
 from .registry import catalog as catalog

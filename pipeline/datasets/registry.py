@@ -33,7 +33,7 @@ FORMATS: Registry[Finder] = Registry(
     {
         "TU": "leap.pipeline.datasets.tu:find_tu",
         "Parquet": "leap.pipeline.datasets.parquet_tables:find_parquet",
-        "PyG": "leap.pipeline.datasets.own_pyg:find_pyg",
+        "PyG": "leap.pipeline.pyg.source:find_pyg",
         "NetworkX": "leap.pipeline.datasets.networkx_graphs:find_networkx",
     },
 )

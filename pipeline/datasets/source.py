@@ -92,10 +92,13 @@ class MemorySource(Source):
         arrays = {"node_counts": raw.node_counts, "edges": raw.edges, "x": raw.x, "y": raw.y}
         for part, mask in (raw.masks or {}).items():
             arrays[f"{part}_mask"] = mask
+        # What older versions did not keep enters where there is any.
+        arrays |= {name: kept for name, kept in (("edge_attr", raw.edge_attr), ("pos", raw.pos)) if kept is not None}
+        shapes = {"shapes": raw.notes["shapes"]} if "shapes" in raw.notes else {}
         return {
             "reader": self._reader,
             "version": 1,
-            "options": {"task": raw.task},
+            "options": {"task": raw.task, **shapes},
             "arrays": fingerprint_arrays(arrays),
         }
 

@@ -145,7 +145,7 @@ def _read(source: Source, options: IngestOptions, context: Context) -> Graphs:
     with _progress(context, f"reading {source.name}") as on_progress:
         raw = source.read(on_progress, _OnDemandExecutor(context.workforce))
     graphs = canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
-    for remark in raw.remarks:
+    for remark in graphs.remarks:
         context.reporter.note(f"note: {remark}")
     if graphs.task == "node-classification" and graphs.masks is None and graphs.y is not None:
         graphs = replace(graphs, masks=node_masks(graphs.y), summary=graphs.summary | {"masks": "generated"})

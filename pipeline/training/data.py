@@ -98,14 +98,7 @@ class Part:
         return iter(self._kept[start:])
 
     def _tensors(self, arrays: ArrayBatch) -> Batch:
-        graphs = GraphBatch(*map(torch.from_numpy, (arrays.edge_index, arrays.ptr, arrays.batch)))
-        stats = {
-            hops: Statistics(torch.from_numpy(mean), torch.from_numpy(scale))
-            for hops, (mean, scale) in arrays.stats.items()
-        }
-        encodings = {name: torch.from_numpy(values) for name, values in arrays.encodings.items()}
-        nodes = NodeData(graphs, arrays.neighborhoods, stats, encodings)
-        x = torch.from_numpy(arrays.x)
+        nodes, x = node_data(arrays), torch.from_numpy(arrays.x)
         y = None if arrays.y is None else torch.from_numpy(arrays.y)
         if not self._has_node_items:
             return Batch(x, nodes, y, arrays.graphs, None)
@@ -114,6 +107,14 @@ class Part:
         chosen = np.flatnonzero(arrays.masks[self._mask[0]][:, self._mask[1]])
         rows = torch.from_numpy(chosen)
         return Batch(x, nodes, None if y is None else y[rows], chosen, rows)
+
+
+def node_data(arrays: ArrayBatch) -> NodeData:
+    """Return what encodings and backbones see of a batch beside its features, as tensors that share its memory."""
+    graphs = GraphBatch(*map(torch.from_numpy, (arrays.edge_index, arrays.ptr, arrays.batch)))
+    stats = {hops: Statistics(*map(torch.from_numpy, pair)) for hops, pair in arrays.stats.items()}
+    encodings = {name: torch.from_numpy(values) for name, values in arrays.encodings.items()}
+    return NodeData(graphs, arrays.neighborhoods, stats, encodings)
 
 
 def evaluation_batch_size(dataset: Artifact, batch_size: int) -> int:

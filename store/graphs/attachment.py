@@ -77,7 +77,7 @@ def read_attachment(data: Any, hops: int, check: bool = True) -> Neighborhoods:
     if not isinstance(parts, dict):
         raise InvalidInputError(
             f"This {type(data).__name__} carries no {hops}-hop neighbourhoods. "
-            f"Apply leap.pipeline.AddNeighborhoods(hops={hops}) to each graph before batching."
+            f"Apply leap.pipeline.AddNeighborhoods(hops={hops}) to it, or to each graph before batching."
         )
     nodes, edges = parts["nodes_index"], parts["edges_index"]
     node_ptr, edge_ptr = _pointers(parts["node_counts"]), _pointers(parts["edge_counts"])

@@ -42,6 +42,9 @@ class Graphs:
     y : graph or node labels 0…C-1 (int64), float32 targets (G, t), or None.
     classes : the original label of each code, JSON values; None unless a classification task.
     masks : for node tasks, {"train", "val", "test"} -> (N, S) bool, one column per split; else None.
+    edge_attr : (2E, …) numbers of each entry of `indices`, or None.
+    pos : (N, …) where the nodes are, or None.
+    remarks : sentences that whoever asked for the dataset should read.
     summary : counts to report: graphs, nodes, edges, empty_graphs, self_loops_dropped, duplicate_edges_merged, …
     """
 
@@ -55,6 +58,9 @@ class Graphs:
     masks: Masks | None
     feature_source: str
     summary: dict[str, Any]
+    edge_attr: Array | None = None
+    pos: Array | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def num_graphs(self) -> int:
@@ -92,10 +98,12 @@ class Graphs:
         """Return what a partition of the dataset holds.
 
         `node_ptr` (first node of each of its graphs, and the end of the last) and `indices` (neighbours) are
-        dataset-wide ids; `indptr` starts at zero; `x`, node labels `y` and masks have a row per own node.
+        dataset-wide ids; `indptr` starts at zero; `x`, `pos`, node labels `y` and masks have a row per own node,
+        `edge_attr` one per neighbour.
         """
         lo, hi = part.node_lo, part.node_hi
-        rows = Ragged(self.indptr, {"indices": self.indices}).cut(lo, hi)
+        entries = {"indices": self.indices} | ({} if self.edge_attr is None else {"edge_attr": self.edge_attr})
+        rows = Ragged(self.indptr, entries).cut(lo, hi)
         arrays: dict[str, Array] = {
             "node_ptr": self.node_ptr[part.graph_lo : part.graph_hi + 1],
             "indptr": rows.ptr,
@@ -104,6 +112,8 @@ class Graphs:
         }
         if self.task == "node-classification" and self.y is not None:
             arrays["y"] = self.y[lo:hi]
+        if self.pos is not None:
+            arrays["pos"] = self.pos[lo:hi]
         return arrays | {_mask(name): mask[lo:hi] for name, mask in (self.masks or {}).items()}
 
     def tables(self, plan: Sequence[Partition], folds: Sequence[Fold]) -> "dict[str, pa.Table]":
@@ -135,7 +145,8 @@ class Graphs:
 
     def _named(self) -> dict[str, Array]:
         named = {"node_ptr": self.node_ptr, "indptr": self.indptr, "indices": self.indices, "x": self.x, "y": self.y}
-        return {name: array for name, array in (named | (self.masks or {})).items() if array is not None}
+        named |= (self.masks or {}) | {"edge_attr": self.edge_attr, "pos": self.pos}
+        return {name: array for name, array in named.items() if array is not None}
 
 
 def fold_table(folds: Sequence[Fold]) -> "pa.Table":
@@ -350,6 +361,31 @@ class StoredGraphs(Stored):
         if self.task == "graph-classification":
             return np.array(columns[0], dtype=np.int64)
         return np.stack(columns, axis=1).astype(np.float32)
+
+    def label_shape(self) -> tuple[int, ...]:
+        """Shape of the labels of one graph or, after the axis of nodes, of nodes, as they came."""
+        width = max(1, len(self._label_columns))
+        usual = () if self.is_node_task else (1,) if width == 1 else (1, width)
+        return tuple(self._shapes.get("y", usual))
+
+    def mask_shape(self, part: str) -> tuple[int, ...]:
+        """Shape of a mask after the axis of nodes, as it came."""
+        return tuple(self._shapes.get(_mask(part), (self.num_masks,) if self.num_masks > 1 else ()))
+
+    @property
+    def _shapes(self) -> dict[str, list[int]]:
+        shapes: dict[str, list[int]] = self.manifest.summary.get("notes", {}).get("shapes", {})
+        return shapes
+
+    def edge_attr(self) -> Array | None:
+        """Return (2E, …) attributes of all entries of the adjacency, None without any."""
+        return self.load("edge_attr") if "edge_attr" in self.array_names() else None
+
+    def pos(self) -> Array | None:
+        """Return (N, …) where the nodes are, None where that is not known."""
+        if "pos" in self.array_names():
+            return self.load("pos")
+        return self.features() if self.manifest.summary["feature_source"] == "pos" else None
 
     def masks(self) -> Masks | None:
         """Return {"train", "val", "test"} -> (N, splits), None for datasets without masks."""

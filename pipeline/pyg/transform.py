@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
-from leap.pipeline.neighborhoods import khop
+from leap.models import kernels
+from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
-from leap.store.graphs.attachment import attachment, attribute_name, fingerprint
+from leap.store.graphs.attachment import SHIFTED, attachment, attribute_name, graph_fingerprints
 
 
 class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
-    """Attach the m-hop neighbourhoods of all nodes to a graph, for one or several m.
+    """Attach the m-hop neighbourhoods of all nodes to a graph or a batch, for one or several m.
 
     The result survives PyG's batching, `Batch.to_data_list`, the slicing of an `InMemoryDataset` and
     `follow_batch`; `Neighborhoods.from_data(data_or_batch, hops)` rebuilds it. It belongs to the graph as it is at
@@ -29,7 +31,7 @@ class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
     Raises
     ------
     InvalidInputError
-        No hop count, one below 1, a `cap` below 1; at a call, data that is no single homogeneous graph.
+        No hop count, one below 1, a `cap` below 1; at a call, data that is not homogeneous.
 
     Examples
     --------
@@ -56,22 +58,35 @@ class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
             raise InvalidInputError(f"A neighbourhood holds at least its own node, but cap = {cap}.")
 
     def forward(self, data: Any) -> Any:
-        """Return the graph with one more attribute for each hop count."""
-        if not isinstance(data, Data) or isinstance(data, Batch):
+        """Return the graph, or the batch, with one more attribute for each hop count."""
+        if not isinstance(data, Data):
             raise InvalidInputError(
-                f"AddNeighborhoods takes one homogeneous graph (Data), not a {type(data).__name__}. "
-                "Apply it to each graph before batching."
+                f"AddNeighborhoods takes a homogeneous graph (Data) or a batch of such, not a {type(data).__name__}."
             )
         if data.edge_index is None:
             raise InvalidInputError(
                 "AddNeighborhoods needs edge_index, which this graph lacks. "
                 "Give a graph without edges an empty one, of shape (2, 0)."
             )
+        edges, device = data.edge_index.detach().cpu().numpy(), data.edge_index.device
+        is_batch = isinstance(data, Batch)
+        ptr = data.ptr.cpu().numpy() if is_batch else np.array([0, data.num_nodes])
+        csr = kernels.build_csr(edges, int(ptr[-1]))
+        # Samples go by the ids of each graph, so that a batch gets what its graphs would get.
+        own = np.arange(ptr[-1]) - ptr[:-1].repeat(np.diff(ptr))
+        prints = graph_fingerprints(edges, ptr)
         for hops in self.hops:
-            hoods = khop(data.edge_index, data.num_nodes, hops, cap=self.cap, seed=self.seed)
-            prints = np.array([fingerprint(data.edge_index)])
-            parts = attachment(hoods, np.array([0, hoods.num_nodes]), prints).parts
-            data[attribute_name(hops)] = {name: part.to(data.edge_index.device) for name, part in parts.items()}
+            arrays = kernels.khop_arrays(
+                csr.indptr, csr.indices, hops, cap=self.cap or 0, seed=self.seed, global_ids=own
+            )
+            parts, begins = attachment(Neighborhoods(*arrays, hops=hops, cap=self.cap), ptr, prints)
+            name = attribute_name(hops)
+            data[name] = {part: tensor.to(device) for part, tensor in parts.items()}
+            if is_batch and hasattr(data, "_slice_dict"):
+                shift = torch.from_numpy(ptr[:-1].copy())
+                shifts = {part: shift if part in SHIFTED else torch.zeros_like(shift) for part in parts}
+                data._slice_dict = {**data._slice_dict, name: begins}
+                data._inc_dict = {**data._inc_dict, name: shifts}
         return data
 
     def __repr__(self) -> str:

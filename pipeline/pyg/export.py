@@ -39,6 +39,9 @@ def to_pyg(
 ) -> StoredDataset:
     """Return a stored dataset as a PyG `InMemoryDataset`.
 
+    Graphs have `x`, `edge_index` (both directions of every edge), and `y`, masks, `edge_attr` and `pos` where the
+    dataset has them, in the shapes in which they came from PyG. Labels are 0…C-1.
+
     Parameters
     ----------
     dataset : a dataset artifact.
@@ -87,9 +90,19 @@ def _graphs(stored: StoredGraphs, node_ptr: Ids) -> tuple[Data, Slices]:
     data = Data(x=tensor(stored.features()), edge_index=tensor(np.stack([source, rows.shift(-start)["indices"]])))
     per_node, each = tensor(node_ptr), torch.arange(len(node_ptr))
     slices: Slices = {"x": per_node, "edge_index": tensor(rows.ptr[node_ptr])}
-    labels = stored.labels()
-    if labels is not None:
-        data.y, slices["y"] = tensor(labels), per_node if stored.is_node_task else each
+    if (edge_attr := stored.edge_attr()) is not None:
+        data.edge_attr, slices["edge_attr"] = tensor(edge_attr), slices["edge_index"]
+    if (pos := stored.pos()) is not None:
+        data.pos, slices["pos"] = tensor(pos), per_node
+    if (labels := stored.labels()) is not None:
+        shape = stored.label_shape()
+        if stored.is_node_task:
+            data.y, slices["y"] = tensor(labels.reshape(len(labels), *shape)), per_node
+        else:
+            data.y, slices["y"] = tensor(labels.reshape(len(each[1:]) * shape[0], *shape[1:])), each * shape[0]
     for part, mask in (stored.masks() or {}).items():
-        data[f"{part}_mask"], slices[f"{part}_mask"] = tensor(mask), per_node
+        name, shape = f"{part}_mask", stored.mask_shape(part)
+        # A mask that came once for all splits was repeated.
+        columns = mask if int(np.prod(shape)) == mask.shape[1] else mask[:, :1]
+        data[name], slices[name] = tensor(columns.reshape(len(mask), *shape)), per_node
     return data, slices

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from leap.pipeline.pyg.tensors import plain_array
 from leap.store.errors import InvalidInputError
 
 Pairs = NDArray[np.int64]
@@ -17,11 +19,15 @@ class Edges(NamedTuple):
     Attributes
     ----------
     pairs : (2, E), source and target, dataset-wide node ids.
+    counts : (G,) entries of each graph.
     weighted : whether a matrix had values other than 1.
+    has_index : whether all edges come from `edge_index`, whose order edge attributes follow.
     """
 
     pairs: Pairs
+    counts: NDArray[np.int64]
     weighted: bool
+    has_index: bool
 
 
 def edge_pairs(graphs: Sequence[Any], sizes: NDArray[np.int64]) -> Edges:
@@ -32,11 +38,12 @@ def edge_pairs(graphs: Sequence[Any], sizes: NDArray[np.int64]) -> Edges:
     InvalidInputError
         No graph has edges in either form, ids out of range, other shapes, two forms that disagree.
     """
-    pieces, weighted, found = [np.zeros((2, 0), dtype=np.int64)], False, False
+    pieces, weighted, found, has_index = [np.zeros((2, 0), dtype=np.int64)], False, False, True
     for number, (graph, first) in enumerate(zip(graphs, np.cumsum(sizes) - sizes, strict=True)):
         size = int(sizes[number])
         index, matrix = graph.get("edge_index", None), graph.get("adj_t", None)
         found |= index is not None or matrix is not None
+        has_index &= index is not None
         pairs = None if index is None else _from_index(index, size, number)
         if matrix is not None:
             transposed, has_weights = _from_matrix(matrix, size, number)
@@ -46,19 +53,19 @@ def edge_pairs(graphs: Sequence[Any], sizes: NDArray[np.int64]) -> Edges:
                     f"graph {number} has edge_index and adj_t with different edges: remove the one that is not meant."
                 )
             pairs = transposed if pairs is None else pairs
-        if pairs is not None:
-            pieces.append(pairs + first)
+        pieces.append(np.zeros((2, 0), dtype=np.int64) if pairs is None else pairs + first)
     if not found:
         raise InvalidInputError(
             f"no graph has edge_index or adj_t (graph 0 has {', '.join(sorted(graphs[0].keys())) or 'nothing'}). Make "
             "edges first, as the transforms FaceToEdge, KNNGraph and RadiusGraph do; graphs that are meant to have "
             "none need an edge_index of shape (2, 0)."
         )
-    return Edges(np.concatenate(pieces, axis=1), weighted)
+    counts = np.array([piece.shape[1] for piece in pieces[1:]], dtype=np.int64)
+    return Edges(np.concatenate(pieces, axis=1), counts, weighted, has_index)
 
 
 def _from_index(index: Any, size: int, number: int) -> Pairs:
-    pairs = index.detach().cpu().numpy() if hasattr(index, "detach") else np.asarray(index)
+    pairs = plain_array(index, "edge_index", number)
     if pairs.ndim != 2 or pairs.shape[0] != 2 or (pairs.size and pairs.dtype.kind not in "iu"):
         raise InvalidInputError(
             f"edge_index of graph {number} must be whole numbers of shape (2, edges). Got {pairs.dtype} of shape "
@@ -69,8 +76,6 @@ def _from_index(index: Any, size: int, number: int) -> Pairs:
 
 def _from_matrix(matrix: Any, size: int, number: int) -> tuple[Pairs, bool]:
     """Entry (i, j) of adj_t is the edge from j to i. Torch does not check the pointers of a matrix, so this does."""
-    import torch
-
     if hasattr(matrix, "coo"):  # torch_sparse.SparseTensor
         row, col, values = matrix.coo()
         shape = tuple(matrix.sizes())
@@ -98,8 +103,6 @@ def _from_matrix(matrix: Any, size: int, number: int) -> tuple[Pairs, bool]:
 
 def _expanded(pointers: Any, entries: int, size: int, number: int) -> Any:
     """Row (CSR) or column (CSC) of each entry."""
-    import torch
-
     pointers = pointers.cpu()
     counts = torch.diff(pointers)
     if len(pointers) != size + 1 or (int(pointers[0]), int(pointers[-1])) != (0, entries) or bool((counts < 0).any()):

@@ -12,7 +12,8 @@ from torch_geometric.nn import GCNConv, global_add_pool
 
 from leap.models import LEAP, dect
 from leap.pipeline import AddNeighborhoods, Context, Workforce, encode, extract, from_networkx, khop
-from leap.pipeline.loader import StreamDataset, to_pyg_batch, to_tensors
+from leap.pipeline.pyg.loader import StreamDataset, to_pyg_batch
+from leap.pipeline.training.data import node_data
 from leap.store import Neighborhoods, Store
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import GraphStream
@@ -54,26 +55,24 @@ def assert_same(one: Batch, other: Batch) -> None:
 
 def test_tensors_share_the_memory_of_the_arrays(stream):
     arrays = next(stream.epoch(0))
-    tensors = to_tensors(arrays)
-    arrays.x[:] = 7
+    nodes = node_data(arrays)
     arrays.encodings["rwpe"][:] = 8
-    assert (tensors.x == 7).all()
-    assert (tensors.encodings["rwpe"] == 8).all()
-    assert torch.equal(tensors.graphs.edge_index, torch.from_numpy(arrays.edge_index))
-    assert tensors.graphs.num_graphs == 7
-    assert tensors.numbers.tolist() == arrays.graphs.tolist()
+    assert (nodes.encodings["rwpe"] == 8).all()
+    assert torch.equal(nodes.graphs.edge_index, torch.from_numpy(arrays.edge_index))
+    assert nodes.graphs.num_graphs == 7
 
 
 def test_cached_statistics_are_those_of_the_features(stream):
-    batch = to_tensors(next(stream.epoch(0))).to("cpu")
+    arrays = next(stream.epoch(0))
+    nodes, x = node_data(arrays), torch.from_numpy(arrays.x)
     encoder = LEAP(2)
     directions, thresholds = torch.eye(2), torch.linspace(-1.1, 1.1, 5)
     for hops in (1, 2):
-        hoods = batch.neighborhoods[hops]
-        cached = dect(batch.x, hoods, directions, thresholds, 128.0, stats=batch.stats[hops])
-        fresh = dect(batch.x, hoods, directions, thresholds, 128.0)
+        hoods = nodes.neighborhoods[hops]
+        cached = dect(x, hoods, directions, thresholds, 128.0, stats=nodes.stats[hops])
+        fresh = dect(x, hoods, directions, thresholds, 128.0)
         assert torch.allclose(cached, fresh, atol=1e-4)
-    assert encoder(batch.x, batch.neighborhoods[1]).shape == (len(batch.x), 10)
+    assert encoder(x, nodes.neighborhoods[1]).shape == (len(x), 10)
 
 
 def test_a_pyg_model_runs_on_the_batches(stream):

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from torch_geometric.io import fs
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import ToSparseTensor
 
-from leap.pipeline import Context, ingest
+from leap.pipeline import Context, from_pyg, ingest
 from leap.pipeline.canonical import canonicalize
-from leap.pipeline.datasets import SourceOptions, from_pyg, resolve
+from leap.pipeline.datasets import SourceOptions, resolve
 from leap.store import Store
 from leap.store.errors import InvalidInputError
 
@@ -202,12 +203,12 @@ def test_positions_are_the_features_where_there_is_no_x(tmp_path):
 
 
 def test_whatever_is_left_out_is_told():
-    one = graph(3, pos=torch.ones(3, 2), edge_attr=torch.ones(2, 1), edge_weight=torch.ones(2))
+    one = graph(3, colour=torch.ones(3, 2), edge_weight=torch.ones(2), norm=torch.ones(7))
     raw = from_pyg([one], "g").read()
     assert raw.feature_source == "x"
-    assert raw.notes["left_out"] == ["edge_attr", "edge_weight", "pos"]
-    assert "node attribute 'pos' is left out, because there is 'x'; --node-attribute NAME" in raw.remarks[0]
-    assert "attributes edge_attr, edge_weight are left out" in raw.remarks[1]
+    assert raw.notes["left_out"] == ["colour", "edge_weight", "norm"]
+    assert "node attribute 'colour' is left out, because there is 'x'; --node-attribute NAME" in raw.remarks[0]
+    assert "attributes edge_weight, norm are left out" in raw.remarks[1]
     plain = graph()
     assert from_pyg([plain], "g").read().remarks == ()
 
@@ -329,6 +330,59 @@ def test_bad_graphs_are_refused(case):
     graphs, message = BAD[case]
     with pytest.raises(InvalidInputError, match=message):
         from_pyg(graphs, "g")
+
+
+with warnings.catch_warnings():  # torch would rather have nobody make these any more
+    warnings.simplefilter("ignore")
+    QUANTIZED = torch.quantize_per_tensor(torch.ones(3, 2), 0.1, 0, torch.quint8)
+NO_EDGES = torch.zeros((2, 0), dtype=torch.long)
+TYPES = {
+    "complex": (graph(x=torch.ones(3, 2, dtype=torch.complex64)), r"'x' of graph 0 is complex \(torch.complex64\)"),
+    "complex label": (
+        Data(edge_index=NO_EDGES, num_nodes=1, y=torch.ones(1, dtype=torch.cfloat)),
+        "'y' of graph 0 is complex",
+    ),
+    "quantized": (graph(x=QUANTIZED), "'x' of graph 0 is a quantized tensor: give x.dequantize"),
+    "meta": (graph(x=torch.ones(3, 2, device="meta")), "'x' of graph 0 is a meta tensor"),
+    "meta edges": (
+        graph(edge_index=torch.zeros(2, 1, dtype=torch.long, device="meta")),
+        "'edge_index' of graph 0 is a",
+    ),
+    "large unsigned": (graph(x=torch.full((3, 1), 2**63, dtype=torch.uint64)), "holds 9223372036854775808: whole"),
+    "large category": (
+        graph(x=torch.tensor([[1, 0], [1, 10**12], [1, 0]])),
+        "column 1 of 'x' has the value 1000000000000 at node 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TYPES)
+def test_values_that_would_change_silently_or_have_none_are_refused(case):
+    data, message = TYPES[case]
+    with pytest.raises(InvalidInputError, match=message):
+        from_pyg([data], "g")
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16"])
+def test_narrow_reals_keep_their_values(kind):
+    x = torch.tensor([[0.5, -2.0], [0.0, 1.5], [4.0, 0.25]])
+    assert from_pyg([graph(x=x.to(getattr(torch, kind)))], "g").read().x.tolist() == x.tolist()
+
+
+def test_small_unsigned_categories_keep_their_values():
+    codes = torch.tensor([[1], [7], [200]])
+    for kind in (torch.uint8, torch.uint16, torch.uint64):
+        assert from_pyg([graph(x=codes.to(kind))], "g").read().x.tolist() == codes.tolist()
+
+
+def test_training_nodes_that_are_judged_are_refused_and_shared_validation_nodes_told_of():
+    apart = {"train": [True, False, False], "val": [False, True, False], "test": [False, False, True]}
+    assert from_pyg([masked(**apart)], "g").read().remarks == ()
+    for part in ("val", "test"):
+        with pytest.raises(InvalidInputError, match=f"train_mask and {part}_mask share 1 nodes, such as node 0"):
+            from_pyg([masked(**(apart | {part: [True, False, False]}))], "g")
+    (remark,) = from_pyg([masked(**(apart | {"val": [False, True, True]}))], "g").read().remarks
+    assert remark.startswith("val_mask and test_mask share 1 nodes, such as node 2: the result is chosen on nodes")
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")

@@ -37,6 +37,20 @@ def targets(
     return _graph_targets(np.stack([column.reshape(-1) for column in flat]), name)
 
 
+def label_shape(columns: list[NDArray[Any]], task: Task) -> list[int] | None:
+    """Return the shape that labels have in each graph, for nodes after the first axis, unless it is the usual one.
+
+    Usual are one label or target of shape (1,), several targets of shape (1, t), labels of nodes of shape (n,).
+    """
+    shapes = {np.atleast_1d(column).shape for column in columns}
+    if task == "node-classification":
+        shapes = {shape[1:] for shape in shapes}
+    shape = shapes.pop()
+    width = int(np.prod(shape))
+    usual: tuple[int, ...] = () if task == "node-classification" else (1,) if width == 1 else (1, width)
+    return None if shapes or shape == usual else list(shape)
+
+
 def _has_rows(column: NDArray[Any], size: int) -> bool:
     return len(column) == int(size)
 

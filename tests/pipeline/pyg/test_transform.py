@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
-from leap.pipeline import transform as transform_module
 from leap.pipeline.neighborhoods import khop
-from leap.pipeline.transform import AddNeighborhoods
+from leap.pipeline.pyg import transform as transform_module
+from leap.pipeline.pyg.transform import AddNeighborhoods
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import Neighborhoods
 from tests.strategies import simple_graphs
@@ -201,6 +201,28 @@ def test_self_loops_and_the_order_of_edges_may_change(change, graph):
     assert Neighborhoods.from_data(shuffled, 1).equals(expected)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.lists(simple_graphs(max_nodes=9), min_size=1, max_size=5), st.sampled_from([None, 3]))
+def test_a_batch_gets_what_its_graphs_would_get(graphs, cap):
+    transform = AddNeighborhoods(hops=(1, 2), cap=cap, seed=5)
+    plain = [to_data(graph) for graph in graphs]
+    expected = Batch.from_data_list([transform(data) for data in plain])
+    before = Batch.from_data_list(plain)
+    found = transform(before)
+    assert set(before.keys()) == set(expected.keys()) - {"khop1", "khop2"}
+    for hops in (1, 2):
+        assert Neighborhoods.from_data(found, hops).equals(Neighborhoods.from_data(expected, hops))
+        for one, other in zip(found.to_data_list(), expected.to_data_list(), strict=True):
+            mine, theirs = one[f"khop{hops}"], other[f"khop{hops}"]
+            assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+
+
+def test_batches_that_were_given_neighbourhoods_can_be_joined_again():
+    transform = AddNeighborhoods(hops=1)
+    parts = [transform(Batch.from_data_list(graphs)).to_data_list() for graphs in (GRAPHS[:3], GRAPHS[3:])]
+    assert_neighbourhoods_of(Batch.from_data_list([data for part in parts for data in part]), 1)
+
+
 def test_features_and_devices_may_change():
     data = T.NormalizeFeatures()(AddNeighborhoods()(PATH)).to("cpu").contiguous()
     assert_neighbourhoods_of(data, 1)
@@ -235,8 +257,8 @@ def test_wrong_parameters_are_refused(options):
         AddNeighborhoods(**options)
 
 
-@pytest.mark.parametrize("data", [HeteroData(), Batch.from_data_list([PATH]), Data(x=torch.ones(2, 1))])
-def test_data_that_is_no_single_graph_is_refused(data):
+@pytest.mark.parametrize("data", [HeteroData(), Batch.from_data_list([HeteroData()]), Data(x=torch.ones(2, 1))])
+def test_data_that_is_not_homogeneous_or_has_no_edges_is_refused(data):
     with pytest.raises(InvalidInputError, match="AddNeighborhoods"):
         AddNeighborhoods()(data)
 

@@ -1,7 +1,6 @@
-"""Batches of a stream as tensors: for our own training, and as PyG's `Batch` for anybody's."""
+"""Batches of a stream as PyG's `Batch`, and a torch dataset of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,85 +10,12 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 from torch_geometric.data import Batch
 
-from leap.models.backbones import GraphBatch
-from leap.models.transform import Statistics
-from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import ArrayBatch, GraphStream
 from leap.store.graphs.attachment import SHIFTED, attachment, attribute_name, graph_fingerprints
 
 _tensor = torch.from_numpy
 _OWN_NAMES = frozenset({"x", "edge_index", "y", "batch", "ptr", "number", "train_mask", "val_mask", "test_mask"})
-
-
-@dataclass(frozen=True, eq=False)
-class TensorBatch:
-    """A batch as tensors; attributes as in `ArrayBatch`, whose memory they share.
-
-    Attributes
-    ----------
-    numbers : (g,) int64, numbers of the graphs in the dataset.
-    graphs : the graphs side by side: `edge_index`, `ptr`, `batch`.
-    x : (n, d) float32, or int64 for categorical features.
-    y : labels or targets of graphs or nodes, or None.
-    neighborhoods : by hops, as tensors.
-    stats : by hops, mean (n, d) and scale (n,).
-    encodings : by name, (n, …).
-    masks : for node tasks {"train", "val", "test"} -> (n, splits), else None.
-    """
-
-    numbers: Tensor
-    graphs: GraphBatch
-    x: Tensor
-    y: Tensor | None
-    neighborhoods: dict[int, Neighborhoods]
-    stats: dict[int, Statistics]
-    encodings: dict[str, Tensor]
-    masks: dict[str, Tensor] | None
-
-    def to(self, device: torch.device | str) -> "TensorBatch":
-        """Return the batch on a device."""
-        graphs = self.graphs
-        return replace(
-            self,
-            numbers=self.numbers.to(device),
-            graphs=GraphBatch(graphs.edge_index.to(device), graphs.ptr.to(device), graphs.batch.to(device)),
-            x=self.x.to(device),
-            y=None if self.y is None else self.y.to(device),
-            neighborhoods={hops: hoods.to(device) for hops, hoods in self.neighborhoods.items()},
-            stats={hops: Statistics(s.mean.to(device), s.scale.to(device)) for hops, s in self.stats.items()},
-            encodings={name: tensor.to(device) for name, tensor in self.encodings.items()},
-            masks=None if self.masks is None else {part: mask.to(device) for part, mask in self.masks.items()},
-        )
-
-
-def to_tensors(batch: ArrayBatch) -> TensorBatch:
-    """Return a batch as tensors on the CPU, without copying.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from leap.pipeline import Context, ingest
-    >>> from leap.store import Store
-    >>> store = Store.open(tempfile.mkdtemp())
-    >>> stream = GraphStream(store.get(ingest("letters-low", context=Context(store=store))["dataset"].key))
-    >>> to_tensors(next(stream.epoch(0))).graphs.num_graphs
-    16
-    """
-    hoods = {
-        hops: Neighborhoods(_tensor(h.node_ptr), _tensor(h.nodes), _tensor(h.edge_ptr), _tensor(h.edges), hops, h.cap)
-        for hops, h in batch.neighborhoods.items()
-    }
-    return TensorBatch(
-        _tensor(batch.graphs),
-        GraphBatch(_tensor(batch.edge_index), _tensor(batch.ptr), _tensor(batch.batch)),
-        _tensor(batch.x),
-        None if batch.y is None else _tensor(batch.y),
-        hoods,
-        {hops: Statistics(_tensor(mean), _tensor(scale)) for hops, (mean, scale) in batch.stats.items()},
-        {name: _tensor(array) for name, array in batch.encodings.items()},
-        None if batch.masks is None else {part: _tensor(mask) for part, mask in batch.masks.items()},
-    )
 
 
 def to_pyg_batch(batch: ArrayBatch) -> Batch:

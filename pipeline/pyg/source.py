@@ -1,0 +1,118 @@
+"""Graphs of PyG as a source: a dataset or list in memory, or processed/*.pt read as tensors only, never as code."""
+
+import pickletools
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from leap.pipeline import pyg
+from leap.pipeline.datasets.source import Executor, MemorySource, Progress, Source, SourceOptions, fingerprint_files
+from leap.pipeline.graphs import RawGraphs
+from leap.store.errors import InvalidInputError
+
+
+def from_pyg(
+    graphs: Any,
+    name: str,
+    *,
+    node_attributes: str | Sequence[str] | None = None,
+    graph_label: str | None = None,
+    node_label: str | None = None,
+) -> Source:
+    """Make a source of PyG graphs in memory: a dataset, a list of `Data` or one `Data`.
+
+    Edges are `edge_index` or the sparse matrix `adj_t`. Features are `x`, else `pos`; whole numbers are
+    categories. `y` with one entry per graph is the graph's label (whole numbers, text, or reals that are all 0
+    or 1) or its regression targets (reals); with one entry per node, node labels. `train_mask`, `val_mask`,
+    `test_mask`, `edge_attr` and `pos` are kept, and come back with `to_pyg`. A remark names whatever else graphs have:
+    it is left out.
+
+    Parameters
+    ----------
+    name : of the dataset in the store.
+    node_attributes : attributes to use as features, side by side, such as ("x", "pos").
+    graph_label, node_label : attribute that takes the place of `y`, with an entry per graph or per node.
+
+    Raises
+    ------
+    InvalidInputError
+        Heterogeneous or temporal graphs, graphs without edges in either form, several labels per graph or node,
+        labels that are not finite or fit neither graphs nor nodes, some of the three masks without the others,
+        training nodes that are validation or test nodes too, attributes that only some graphs have or that have
+        another width or kind there, complex, quantized and meta tensors.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> graph = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([1]))
+    >>> from_pyg([graph, graph], "twins").read().task
+    'graph-classification'
+    """
+    names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
+    options = SourceOptions(None if names is None else tuple(names), graph_label, node_label)
+    return MemorySource(name, "pyg", pyg.reading.assemble(pyg.reading.as_list(graphs), options))
+
+
+class ProcessedFile(Source):
+    """A file that PyG's `InMemoryDataset` saved."""
+
+    def __init__(self, name: str, path: Path, options: SourceOptions) -> None:
+        self.name = name
+        self._path = path
+        self._options = options
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Reader, version, options and the file's content."""
+        files = fingerprint_files(self._path.parent, [self._path])
+        return {"reader": "pyg", "version": _kept_since(self._path), "options": self._options.as_dict(), "files": files}
+
+    def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
+        """Load the file with `weights_only=True`.
+
+        Raises
+        ------
+        InvalidInputError
+            Anything but tensors and plain graphs inside, or as `from_pyg`.
+        """
+        graphs = pyg.reading.load(self._path)
+        if not graphs:
+            raise InvalidInputError(
+                f"{self._path} holds no graph: what an InMemoryDataset of graphs saved is expected."
+            )
+        return pyg.reading.assemble(graphs, self._options)
+
+
+def find_pyg(path: Path, name: str, options: SourceOptions) -> Source | None:
+    """Source of a .pt file, or of a folder with processed/*.pt; None for anything else.
+
+    Raises
+    ------
+    InvalidInputError
+        Several such files in one folder.
+    """
+    if path.is_file():
+        return ProcessedFile(name, path, options) if path.suffix == ".pt" else None
+    for folder in (path / "processed", path):
+        files = [file for file in sorted(folder.glob("*.pt")) if not file.name.startswith("pre_")]
+        if len(files) > 1:
+            listed = ", ".join(file.name for file in files)
+            raise InvalidInputError(f"{folder} holds several files ({listed}): give the path of one of them.")
+        if files:
+            return ProcessedFile(name, files[0], options)
+    return None
+
+
+def _kept_since(path: Path) -> int:
+    """Version of the reader: 3 for files whose names include what older ones left out, so that only those change keys.
+
+    The names of attributes are looked for without running what the file holds.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
+            words = {word for _, word, _ in pickletools.genops(archive.read(name)) if isinstance(word, str)}
+    except (OSError, ValueError, StopIteration, zipfile.BadZipFile):
+        return 2
+    return 3 if words & {"edge_attr", "pos"} else 2
