@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from leap.pipeline.events import duration
+
 
 class _Console(Console):
     """A console for which a reader that has seen enough, such as `head`, is no failure."""
@@ -19,6 +21,7 @@ class _Console(Console):
 
 
 INTERRUPTED = 130
+human_seconds = duration
 # A pipe or file has no width of its own; folding a table for it would only break what reads it.
 PIPED_WIDTH = 1000
 console = _Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
@@ -57,15 +60,6 @@ def human_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def human_seconds(seconds: float) -> str:
-    """Return a duration such as "0.12 s", "3 min" or "2 days"."""
-    for limit, divisor, unit in ((100, 1, "s"), (6000, 60, "min"), (48 * 3600, 3600, "h")):
-        if seconds < limit:
-            value = seconds / divisor
-            return f"{value:.2f} {unit}" if value < 10 and unit == "s" else f"{value:.0f} {unit}"
-    return f"{seconds / 86400:.0f} days"
 
 
 def human_params(params: dict[str, Any], kind: str | None = None) -> str:

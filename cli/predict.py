@@ -7,12 +7,12 @@ import typer
 from rich.markup import escape
 
 from leap.cli.output import console, plural, print_json, table
+from leap.cli.runs import SHOWN, show_metric
 from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     BudgetGb,
     Dataset,
 )
-from leap.cli.train import SHOWN, show_metric
 from leap.pipeline.stages.ingest import IngestOptions
 
 

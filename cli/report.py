@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from leap.cli.bars import Bars
 from leap.cli.output import console, plural, print_json
 from leap.cli.settings import Settings
 from leap.pipeline import reports
@@ -33,7 +32,7 @@ def report(
     [dim]leap report[/]
     [dim]leap report --runs runs --out report --graph 7[/]
     """
-    result = reports.report(runs, out, store=settings.open_store(), graph=graph, reporter=Bars(quiet=settings.quiet))
+    result = reports.report(runs, out, store=settings.open_store(), graph=graph, reporter=settings.reporter)
     if settings.as_json:
         print_json(result.as_json())
     else:

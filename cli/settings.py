@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leap.cli.progress import reporter
+from leap.pipeline.events import Reporter
 from leap.store import Store
 from leap.store.option import Option, Options
 
@@ -48,9 +50,13 @@ class Settings(Options):
         """Open the store."""
         return Store.open(self.store)
 
+    @property
+    def reporter(self) -> Reporter:
+        """Who is told about progress."""
+        return reporter(quiet=self.quiet, as_json=self.as_json)
+
     def context(self) -> "Context":
         """Return what stages need."""
-        from leap.cli.bars import Bars
         from leap.pipeline.cluster import Workforce
         from leap.pipeline.stages.context import Context, data_folder
 
@@ -58,7 +64,7 @@ class Settings(Options):
             store=self.open_store(),
             data=data_folder(self.data),
             workforce=Workforce(self.workers, self.scheduler),
-            reporter=Bars(quiet=self.quiet),
+            reporter=self.reporter,
         )
 
 

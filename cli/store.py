@@ -205,9 +205,7 @@ def verify(
     """Read every byte and name whatever differs from what was published; exit code 1 if anything does."""
     store = settings.open_store()
     chosen = [store.resolve(key) for key in keys] if keys else store.keys()
-    from leap.cli.bars import Bars
-
-    with Bars(quiet=settings.quiet).task("verifying", len(chosen)) as advance:
+    with settings.reporter.task("verifying", len(chosen)) as advance:
         problems = store.verify(chosen, lambda done, total: advance(1))
     if settings.as_json:
         found = [{"key": problem.key, "problem": problem.message} for problem in problems]

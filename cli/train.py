@@ -1,31 +1,19 @@
 """`leap train`: cross-validate a network on a dataset."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from leap.cli.output import INTERRUPTED, console, human_params, human_seconds, plural, print_json, show_stop, table
+from leap import pipeline
+from leap.cli.output import INTERRUPTED, print_json, show_stop
+from leap.cli.runs import show_plan, show_training
 from leap.cli.settings import Settings
 from leap.cli.stage_options import BudgetGb, Dataset
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.training.options import TrainOptions
 
-if TYPE_CHECKING:
-    from leap.pipeline.training.plan import TrainPlan
-    from leap.pipeline.training.stage import TrainResult
-
 RUN = "The run"
-SHOWN = {
-    "accuracy": ("accuracy", 100.0, " %", 1),
-    "auroc": ("AUROC", 1.0, "", 3),
-    "average_precision": ("AP", 1.0, "", 3),
-    "r2": ("R²", 1.0, "", 3),
-    "mae": ("MAE", 1.0, "", 4),
-    "mse": ("MSE", 1.0, "", 4),
-    "loss": ("loss", 1.0, "", 3),
-}
 
 
 def train(
@@ -82,30 +70,23 @@ def train(
     [dim]leap train letters-high --backbone gcn --encoding lape+leap-l --dry-run[/]
     """
     if dry_run:
-        from leap.pipeline.training.plan import plan_training
-
-        plan = plan_training(dataset, options, settings.context(), reading)
-        print_json(plan.as_json()) if settings.as_json else _show_plan(plan)
+        plan = pipeline.plan_training(dataset, options, settings.context(), reading, runs=runs)
+        print_json(plan.as_json()) if settings.as_json else show_plan(plan)
         return
-    from leap.cli.train_progress import fold_bars
-    from leap.pipeline import train as work
-
     try:
-        with fold_bars(options.epochs, quiet=settings.quiet) as on_epoch:
-            result = work(
-                dataset,
-                options,
-                settings.context(),
-                run=run,
-                runs=runs,
-                resume=resume,
-                force=force,
-                ingest_options=reading,
-                budget_gb=budget_gb,
-                memory_gb=memory_gb,
-                checkpoint_steps=checkpoint_steps,
-                on_epoch=on_epoch,
-            )
+        result = pipeline.train(
+            dataset,
+            options,
+            settings.context(),
+            run=run,
+            runs=runs,
+            resume=resume,
+            force=force,
+            ingest_options=reading,
+            budget_gb=budget_gb,
+            memory_gb=memory_gb,
+            checkpoint_steps=checkpoint_steps,
+        )
     except KeyboardInterrupt as interrupt:
         has_begun = bool(getattr(interrupt, "__notes__", ()))
         show_stop(interrupt, f"The same command{' with --resume' if has_begun else ''} goes on from here.")
@@ -113,63 +94,4 @@ def train(
     if settings.as_json:
         print_json(result.as_json())
     elif not settings.quiet:
-        _show_result(result)
-
-
-def _show_plan(plan: "TrainPlan") -> None:
-    network, options = plan.options.network, plan.options
-    console.print(
-        f"[bold]{escape(plan.dataset)}[/]: {plan.facts.task}, {network.backbone} with {network.encoding}; nothing is "
-        "trained"
-    )
-    shown = table("parameters", "", right=("",))
-    for name, count in plan.parameters.items():
-        shown.add_row(name, f"{count:,}")
-    console.print(shown)
-    shown = table("artifact", "parameters", "key", "", fold=("parameters",))
-    for entry in plan.artifacts:
-        state = "[green]stored[/]" if entry["cached"] else "[yellow]to be made[/]"
-        shown.add_row(entry["kind"], human_params(entry["params"], entry["kind"]), entry["key"][:12], state)
-    console.print(shown)
-    sizes = plan.folds[0]
-    unit = "node" if plan.facts.task == "node-classification" else "graph"
-    console.print(
-        f"{plural(len(plan.folds), 'fold')} of {plural(sizes['train'], unit)} to train, {sizes['val']:,} to validate, "
-        f"{sizes['test']:,} to test; at most {plural(options.epochs, 'epoch')} in batches of {options.batch_size}"
-    )
-
-
-def _show_result(result: "TrainResult") -> None:
-    metrics = result.metrics
-    network = metrics["options"]["network"]
-    kind = f"{network['backbone']} with {network['encoding']}"
-    console.print(
-        f"[bold]{escape(metrics['dataset'])}[/]: {kind}, {metrics['parameters']['total']:,} parameters, seed "
-        f"{metrics['options']['seed']}" + (" [green](cached)[/]" if result.cached else "")
-    )
-    names = [name for name in SHOWN if name in metrics["test"] and name != "loss"]
-    heads = [SHOWN[name][0] for name in names]
-    shown = table("fold", *heads, "best", "epochs", "time", right=(*heads, "best", "epochs", "time"))
-    for fold in metrics["folds"]:
-        values = [show_metric(name, fold["test"][name]) for name in names]
-        shown.add_row(
-            str(fold["fold"]), *values, str(fold["best_epoch"]), str(fold["epochs"]), human_seconds(fold["seconds"])
-        )
-    summary = [show_mean(name, metrics["test"][name]) for name in names]
-    shown.add_row("[bold]mean ± std[/]", *(f"[bold]{text}[/]" for text in summary), "", "", "")
-    console.print(shown)
-    console.print(f"[dim]{escape(str(result.path))}: config.yaml, metrics.json, curves, predictions, checkpoints[/]")
-
-
-def show_mean(name: str, entry: dict[str, Any]) -> str:
-    """Return mean and standard deviation of a metric as people read them."""
-    if entry["std"] is None:
-        return show_metric(name, entry["mean"])
-    factor, unit, digits = SHOWN[name][1:]
-    return f"{entry['mean'] * factor:.{digits}f} ± {entry['std'] * factor:.{digits}f}{unit}"
-
-
-def show_metric(name: str, value: float | None) -> str:
-    """Return a metric as people read it; a dash where it is not defined."""
-    _, factor, unit, digits = SHOWN[name]
-    return "–" if value is None else f"{value * factor:.{digits}f}{unit}"
+        show_training(result)

@@ -3,6 +3,7 @@ from .backbones import Backbone as Backbone
 from .backbones import GraphBackbone as GraphBackbone
 from .backbones import GraphBatch as GraphBatch
 from .encoder import LEAP as LEAP
+from .network import count_parameters as count_parameters
 from .projections import Projection as Projection
 from .registries import BACKBONES as BACKBONES
 from .registries import ENCODINGS as ENCODINGS

@@ -25,7 +25,7 @@ import importlib.util, json, sys
 import typer.main
 from leap.cli.app import app
 from leap.pipeline.experiments.expand import expand
-from leap.pipeline.experiments.results import COLUMNS
+from leap.pipeline.engine.results import COLUMNS
 from leap.pipeline.experiments.sweep_file import parse
 from leap.pipeline.reports.names import PAPER
 from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant

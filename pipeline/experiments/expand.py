@@ -7,30 +7,12 @@ from typing import Any
 
 from leap.models.network_config import LEAP_PARTS, Kind, NetworkConfig
 from leap.pipeline.datasets import dataset_card
+from leap.pipeline.engine.requests import RunRequest
 from leap.pipeline.experiments.sweep_file import PUBLISHED_BEST, Axes, Grid, SweepFile, axes_of
 from leap.pipeline.published import best_projection
 from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import suggestion
-
-
-@dataclass(frozen=True)
-class RunSpec:
-    """One run of a sweep: a dataset's name or path, and everything that changes the result."""
-
-    dataset: str
-    options: TrainOptions
-
-    def values(self) -> dict[str, Any]:
-        """Return the options that matter, by name, with the dataset."""
-        return {"dataset": self.dataset, **relevant(self.options.flat())}
-
-    @property
-    def label(self) -> str:
-        """A few words that tell what the run is."""
-        network = self.options.network
-        words = [self.dataset, network.backbone, *(() if network.encoding == "none" else (network.encoding,))]
-        return " ".join(words + ([network.projection] if network.leap else []))
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ class Selection:
         }
         return grid.model_copy(update={"axes": grid.axes | changed})
 
-    def filtered(self, runs: Sequence[RunSpec]) -> list[RunSpec]:
+    def filtered(self, runs: Sequence[RunRequest]) -> list[RunRequest]:
         """Return the runs that are wanted; a value that no run has is an error."""
         kept = list(runs)
         for what, wanted in axes_of(self.only, "the selection").items():
@@ -71,7 +53,7 @@ class Selection:
         return kept
 
 
-def expand(file: SweepFile, selection: Selection | None = None) -> list[RunSpec]:
+def expand(file: SweepFile, selection: Selection | None = None) -> list[RunRequest]:
     """Return the runs of a sweep in the order of its grids, each once.
 
     Raises
@@ -90,7 +72,7 @@ def expand(file: SweepFile, selection: Selection | None = None) -> list[RunSpec]
     return chosen.filtered(list(dict.fromkeys(runs)))
 
 
-def _expanded(grid: Grid) -> Iterator[RunSpec]:
+def _expanded(grid: Grid) -> Iterator[RunRequest]:
     for combination in itertools.product(*grid.axes.values()):
         values = dict(zip(grid.axes, combination, strict=True))
         if any(_fits(values, condition) for condition in grid.exclude):
@@ -104,12 +86,12 @@ def _fits(values: Mapping[str, Any], condition: Axes) -> bool:
     return all(name in values and values[name] in wanted for name, wanted in condition.items())
 
 
-def _run(values: dict[str, Any]) -> RunSpec:
+def _run(values: dict[str, Any]) -> RunRequest:
     kept = relevant(values)
     dataset = str(kept.pop("dataset"))
     if kept.get("projection") == PUBLISHED_BEST:
         kept["projection"] = _published_best(dataset, Kind.of(kept))
-    return RunSpec(dataset, TrainOptions.of(kept))
+    return RunRequest(dataset, TrainOptions.of(kept))
 
 
 def _published_best(dataset: str, kind: Kind) -> str:

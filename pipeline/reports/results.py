@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leap.pipeline.experiments.results import results_table
+from leap.pipeline.engine.results import results_table
+from leap.pipeline.engine.run_folder import BEST, CURVES, METRICS, RunFolder
 from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
 from leap.pipeline.reports.statistics import mean_and_spread
-from leap.pipeline.training.run_folder import BEST, CURVES, METRICS, RunFolder
 from leap.store.errors import InvalidInputError
 
 ScoredOn = Literal["test", "val"]

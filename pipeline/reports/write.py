@@ -11,7 +11,7 @@ import matplotlib as mpl
 
 from leap.pipeline import reports
 from leap.pipeline.datasets import known_names
-from leap.pipeline.progress import Reporter, Silence
+from leap.pipeline.events import Reporter
 from leap.pipeline.reports import comparisons, cost, folds, scores
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
 from leap.pipeline.reports.names import by, counted, joined
@@ -115,7 +115,7 @@ def report(
     sections, missing = make_sections(results, store, graph)
     try:
         tables = _write_tables(out / "tables", sections)
-        figures, pictures = _write_figures(out / "figures", sections, reporter or Silence())
+        figures, pictures = _write_figures(out / "figures", sections, reporter or Reporter())
         _write(out / "index.html", page(sections, pictures, missing, _about(results)).encode())
     except OSError as error:
         raise InvalidInputError(

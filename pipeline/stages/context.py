@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leap.pipeline.cluster import Workforce
 from leap.pipeline.datasets import default_data_dir
-from leap.pipeline.progress import Reporter, Silence
+from leap.pipeline.events import Reporter
 from leap.store import Store
 
 
@@ -26,4 +26,4 @@ class Context:
     store: Store = field(default_factory=Store.open)
     data: Path = field(default_factory=data_folder)
     workforce: Workforce = field(default_factory=Workforce)
-    reporter: Reporter = field(default_factory=Silence)
+    reporter: Reporter = field(default_factory=Reporter)

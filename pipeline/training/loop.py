@@ -11,12 +11,12 @@ import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from leap.models.network import Network
+from leap.pipeline.engine.run_folder import BEST, LAST
 from leap.pipeline.training.checkpoint import load, save
 from leap.pipeline.training.data import Part
 from leap.pipeline.training.evaluate import evaluate
 from leap.pipeline.training.objective import Objective
 from leap.pipeline.training.options import PATIENCE, TrainOptions
-from leap.pipeline.training.run_folder import BEST, LAST
 from leap.store.errors import WorkFailedError
 
 Epoch = dict[str, Any]

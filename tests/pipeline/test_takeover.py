@@ -1,6 +1,5 @@
 """Commands whose work goes to another process: each returns the one artifact, which nobody disturbs."""
 
-import contextlib
 import json
 import os
 import signal
@@ -11,7 +10,7 @@ import threading
 import pytest
 
 from leap.pipeline import Context, IngestOptions, Workforce, extract, ingest
-from leap.pipeline.progress import Silence
+from leap.pipeline.events import Note, Reporter
 from leap.store import Store
 from leap.store.artifact import builds_of, folder_of
 from leap.store.location import locate
@@ -118,24 +117,17 @@ def test_a_lost_lease_ends_the_work_and_the_command_returns_the_others_artifact(
         clocks[0]._time += LEASE_SECONDS + 1
         seen.append(first.store.location.files(""))
 
-    class Sleeper(Silence):
-        """Falls asleep after the third partition, and keeps what it is told."""
+    def listen(event):
+        """Keep notes, and fall asleep after the third partition."""
+        if isinstance(event, Note):
+            notes.append(event.message)
+        elif event.description.startswith("neighborhoods") and not event.is_over:
+            steps.append(event)
+            if len(steps) == 5 and not seen:
+                fall_asleep()
 
-        def note(self, message):
-            notes.append(message)
-
-        @contextlib.contextmanager
-        def task(self, label, total):
-            steps = []
-
-            def advance(number):
-                steps.append(number)
-                if label.startswith("neighborhoods") and len(steps) == 4 and not seen:
-                    fall_asleep()
-
-            yield advance
-
-    watching = Context(first.store, workforce=Workforce(0), reporter=Sleeper())
+    steps = []
+    watching = Context(first.store, workforce=Workforce(0), reporter=Reporter(listen))
     report = extract("letters-low", 1, ingest_options=PARTS, context=watching)["neighborhoods"]
     assert (answers[0].cached, report.cached, report.key) == (False, True, key)
     assert any("another process has taken over" in note for note in notes)

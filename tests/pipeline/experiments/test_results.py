@@ -9,9 +9,9 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
-from leap.pipeline.experiments.results import COLUMNS, RESULTS, append, results_table
+from leap.pipeline.engine.results import COLUMNS, RESULTS, append, results_table
+from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.run_folder import RunFolder
 
 
 def write_run(root, name, folds=2, accuracy=0.5, artifacts=True, **options):
@@ -116,7 +116,7 @@ def test_a_flipped_bit_never_shows_in_a_row(tmp_path):
 
 LIMITED = """
 import resource, sys
-from leap.pipeline.experiments.results import results_table
+from leap.pipeline.engine.results import results_table
 from leap.store.errors import NoSpaceError
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from leap.pipeline import sweep
-from leap.pipeline.experiments.stage_output import write_stage_output
+from leap.pipeline.engine.dvc import write_stage_output
 from leap.store.errors import InvalidInputError
 
 
@@ -51,7 +51,7 @@ def test_the_manifest_holds_keys_and_no_results(result, tmp_path):
 def test_metrics_have_one_number_per_backbone_and_encoding(result, tmp_path):
     scores = json.loads(written(result, tmp_path / "out")["metrics/shapes.json.json"])
     first = {
-        encoding: [mean(outcome) for outcome in result.outcomes if outcome.spec.label.endswith(words)]
+        encoding: [mean(outcome) for outcome in result.outcomes if outcome.request.label.endswith(words)]
         for encoding, words in (("none", "gcn"), ("leap-f", "leap-f linear"))
     }
     assert [len(means) for means in first.values()] == [2, 2]
@@ -79,7 +79,7 @@ def test_datasets_of_one_name_are_kept_apart(context, write_sweep, write_shapes,
         scores = json.loads(files[f"metrics/{place}/shapes.json.json"])
         assert scores == {"gcn": {"none": pytest.approx(mean(outcome), abs=1e-6)}}
         (dataset,) = {row["dataset"] for row in csv.DictReader(files[f"curves/{place}/shapes.json.csv"].splitlines())}
-        assert dataset == outcome.spec.dataset
+        assert dataset == f"{place}/shapes.json"
 
 
 @pytest.mark.parametrize("option", ["out", "metrics", "curves"])

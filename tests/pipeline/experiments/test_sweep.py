@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from leap.pipeline import Context, TrainOptions, Workforce, sweep, train
-from leap.pipeline.experiments import sweep as module
+from leap.pipeline.engine import engine as module
+from leap.pipeline.engine import jobs
+from leap.pipeline.engine.results import results_table
+from leap.pipeline.engine.sweep import plan_sweep
+from leap.pipeline.events import FoldEnded, FoldsProgress
 from leap.pipeline.experiments.expand import Selection, expand
-from leap.pipeline.experiments.plan import plan_sweep
-from leap.pipeline.experiments.results import results_table
 from leap.pipeline.experiments.sweep_file import load
 from leap.pipeline.stages import materialize as making
-from leap.pipeline.training import fold
 from leap.store import Store
 from leap.store.errors import DamagedCheckpointWarning, InvalidInputError
 
@@ -34,13 +36,13 @@ def shapes(tmp_path, write_shapes):
 @pytest.fixture
 def trained(monkeypatch):
     """Folds that are trained in this process, as (run, fold)."""
-    folds, real = [], fold.run_fold
+    folds, real = [], jobs.run_fold
 
     def noting(job):
         folds.append((job.fingerprint, job.split.number))
         return real(job)
 
-    monkeypatch.setattr(fold, "run_fold", noting)
+    monkeypatch.setattr(jobs, "run_fold", noting)
     return folds
 
 
@@ -90,7 +92,7 @@ def test_each_artifact_is_made_once_and_the_largest_first(context, write_sweep, 
     monkeypatch.setattr(making, "_publish", noting)
     file = write_sweep(datasets=shapes, encodings=["rwpe", "leap-f", "leap-l"], dim=[2, 4, 6], epochs=1)
     planned = plan_sweep(file, context, runs=tmp_path / "runs")
-    assert sorted(planned.datasets[0].artifacts) == ["dataset", "dect", "neighborhoods", "rwpe"]
+    assert sorted(planned.datasets[0].to_make) == ["dataset", "dect", "neighborhoods", "rwpe"]
     result = sweep(file, context, runs=tmp_path / "runs")
     assert not result.failed
     assert sorted(made, key=str) == [("dect", None), ("neighborhoods", None), ("rwpe", 6)]
@@ -122,7 +124,7 @@ def test_a_dataset_that_is_gone_fails_alone(context, write_sweep, write_shapes, 
     other.unlink()
     assert "other.json" in plan_sweep(file, context, runs=runs).datasets[1].problem
     result = sweep(file, context, runs=runs)
-    states = {(o.spec.dataset, o.spec.options.network.encoding): o.state for o in result.outcomes}
+    states = {(o.request.dataset, o.request.options.network.encoding): o.state for o in result.outcomes}
     assert states == {
         (shapes, "none"): "cached",
         (shapes, "rwpe"): "trained",
@@ -179,7 +181,7 @@ def test_raw_files_that_cannot_be_read_are_not_absent(toy, write_sweep, tmp_path
         sweep(file, context, runs=runs)
     plan = plan_sweep(file, context, runs=runs)
     assert re.search(refusal, plan.datasets[0].problem)
-    assert plan.datasets[0].runs_done == 0
+    assert plan.as_json()["runs_done"] == 0
 
 
 def test_a_plan_knows_finished_runs_by_their_raw_files_without_a_store(toy, write_sweep, tmp_path):
@@ -222,7 +224,7 @@ def test_results_stay_when_the_files_of_a_named_dataset_are_gone(write_sweep, to
 
 def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_sweep, shapes, tmp_path, monkeypatch):
     file, runs = write_sweep(datasets=shapes, encodings=["none", "rwpe", "lape"]), tmp_path / "runs"
-    attempts, real = [], fold.run_fold
+    attempts, real = [], jobs.run_fold
 
     def breaking(job):
         attempts.append((job.options.network.encoding, job.split.number))
@@ -230,7 +232,7 @@ def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_s
             raise OSError("the disk is on fire")
         return real(job)
 
-    monkeypatch.setattr(fold, "run_fold", breaking)
+    monkeypatch.setattr(jobs, "run_fold", breaking)
     first = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in first.outcomes] == ["trained", "failed", "trained"]
     text, kept = first.failed[0].error.split(" The traceback is in ")
@@ -250,13 +252,14 @@ def test_an_unexpected_error_of_a_worker_keeps_the_workers_traceback(write_sweep
     context, runs = Context(Store.open(tmp_path / "store"), workforce=Workforce(2)), tmp_path / "runs"
     file = write_sweep(datasets=shapes, encodings=["none", "rwpe"])
     broken = sweep(file, context, selection=Selection(only={"encoding": "none"}), runs=runs).outcomes[0].path
+    fingerprint = json.loads((broken / "metrics.json").read_text())["fingerprint"]
     (broken / "metrics.json").unlink()
-    shutil.rmtree(broken / "fold-1")
-    (broken / "fold-1").write_text("in the way")
+    (broken / "fold-1" / "result.json").unlink()
+    torch.save({"fingerprint": f"{fingerprint} fold 1"}, broken / "fold-1" / "last.pt")  # as no version writes it
     result = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in result.outcomes] == ["failed", "trained"]
     text, kept = result.failed[0].error.split(" The traceback is in ")
-    assert text.startswith("fold 1: unexpected ")
+    assert text == "fold 1: unexpected KeyError: 'progress'."
     kept = Path(kept.removesuffix("."))
     assert kept.parent == broken
     assert "in run_fold" in kept.read_text()
@@ -330,10 +333,12 @@ def test_folds_of_all_runs_go_to_the_workers(write_sweep, shapes, tmp_path):
         result = sweep(file, context, runs=tmp_path / f"runs-{workers}", on_event=events.append)
         assert not result.failed
     assert scores(tmp_path / "runs-0") == scores(tmp_path / "runs-2")
-    # How many events there are is a matter of time.
-    assert all(
-        event.folds == 4 and event.done <= 4 and len(event.running) <= 2 and event.seconds_left >= 0 for event in events
-    )
+    told = [event for event in events if isinstance(event, FoldsProgress)]  # how often is a matter of time
+    assert all(each.folds == 4 and len(each.running) <= 2 and each.seconds_left >= 0 for each in told)
+    assert [(each.done, each.running) for each in told if each.is_over] == [(4, ())] * 2
+    ended = [event for event in events if isinstance(event, FoldEnded)]
+    assert [each.ended for each in ended] == [1, 2, 3, 4] * 2
+    assert {each.fold for each in ended} == {0, 1}
 
 
 def test_plans_learn_from_earlier_runs(context, write_sweep, shapes, tmp_path):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from leap.pipeline.experiments.results import results_table
+from leap.pipeline.engine.results import results_table
 from tests.processes import PATIENCE_SECONDS, wait_for, wait_until
 
 EPOCHS, RUNS, FOLDS = 40, 3, 2

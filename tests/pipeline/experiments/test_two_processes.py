@@ -12,11 +12,10 @@ import pytest
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import TrainOptions, train
-from leap.pipeline.experiments.results import results_table
-from leap.pipeline.training.fold import run_fold
-from leap.pipeline.training.prepared import prepare
-from leap.pipeline.training.run import plan_run
-from leap.pipeline.training.run_folder import RunFolder
+from leap.pipeline.engine.jobs import make_jobs, run_fold
+from leap.pipeline.engine.prepare import prepare
+from leap.pipeline.engine.results import results_table
+from leap.pipeline.engine.run_folder import RunFolder
 from leap.store.errors import InvalidInputError, WorkFailedError
 from tests import paused
 from tests.processes import PATIENCE_SECONDS, wait_until
@@ -26,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EPOCHS, FOLDS = 4, 2
 OPTIONS = TrainOptions(network=NetworkConfig(backbone="nomp", encoding="lape"), epochs=EPOCHS, folds=FOLDS)
 REQUEST = ["-b", "nomp", "-e", "lape", "--epochs", str(EPOCHS), "--folds", str(FOLDS)]
-WAITING = "another process is training this run; waiting for it"
+WAITING = "shapes.json nomp lape; waiting for it"
 
 
 class Command:
@@ -178,9 +177,15 @@ def test_two_sweeps_at_once_do_every_run_once(start, tmp_path, shapes, write_swe
     assert len(tables[0]) == 3 * FOLDS
 
 
+def planned_folds(run, shapes, context):
+    prepared = prepare(str(shapes), OPTIONS, context)
+    facts = {"label": "shapes", "seconds": 1.0, "memory_gb": 1.0, "checkpoint_steps": 500}
+    return make_jobs(prepared, RunFolder(run), context, **facts)
+
+
 def test_a_late_worker_does_not_write_into_the_folder_of_another_run(context, shapes, tmp_path, snapshot):
     run = tmp_path / "runs" / "run"
-    late = plan_run(RunFolder(run), prepare(str(shapes), OPTIONS, context), context).planned[0]
+    late = planned_folds(run, shapes, context)[0]
     other = OPTIONS.model_copy(update={"lr": 0.05})
     train(str(shapes), other, context, run=run)
     before = snapshot(run)
@@ -190,7 +195,7 @@ def test_a_late_worker_does_not_write_into_the_folder_of_another_run(context, sh
 
 
 def test_a_fold_that_another_worker_has_done_is_not_trained_again(context, shapes, unbroken, snapshot):
-    again = plan_run(RunFolder(unbroken), prepare(str(shapes), OPTIONS, context), context).planned[1]
+    again = planned_folds(unbroken, shapes, context)[1]
     before = snapshot(unbroken)
     assert run_fold(again)["test"] == scores(unbroken)[1][1]
     assert snapshot(unbroken) == before

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from leap.pipeline import Context, Workforce, predict, train
+from leap.pipeline.engine.jobs import make_jobs, run_fold
+from leap.pipeline.engine.prepare import prepare
+from leap.pipeline.engine.run_folder import RunFolder
+from leap.pipeline.engine.run_writer import RunWriter
 from leap.pipeline.training import loop
-from leap.pipeline.training.fold import run_fold
-from leap.pipeline.training.prepared import prepare
-from leap.pipeline.training.run import Run, plan_run
-from leap.pipeline.training.run_folder import RunFolder
 from leap.store import Store
 from leap.store.collect import plan_collection, remove
 from leap.store.errors import InvalidInputError, WorkFailedError
@@ -161,14 +161,14 @@ def test_a_folder_that_is_removed_during_training_is_named(context, options, sha
 
 
 def test_folds_that_are_removed_before_the_end_are_named(context, options, shapes, stopped):
-    open_run = Run.open
+    open_run = RunWriter.open
 
     def open_and_remove(self, *args, **kwargs):
         open_run(self, *args, **kwargs)
         shutil.rmtree(stopped / "fold-1")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "open", open_and_remove)
+        patch.setattr(RunWriter, "open", open_and_remove)
         with pytest.raises(WorkFailedError, match=r"removed while its run was being trained"):
             train(shapes, options(**KIND, folds=3, lr=0.001), context, run=stopped, resume=True)
 
@@ -176,7 +176,8 @@ def test_folds_that_are_removed_before_the_end_are_named(context, options, shape
 def test_a_fold_that_begins_after_its_run_was_removed_is_not_trained(context, options, shapes, run):
     train(shapes, options(**KIND), context, run=run)
     prepared = prepare(shapes, options(**KIND), context)
-    job = plan_run(RunFolder(run), prepared, context).planned[0]
+    facts = {"label": "shapes", "seconds": 1.0, "memory_gb": 1.0, "checkpoint_steps": 500}
+    job = make_jobs(prepared, RunFolder(run), context, **facts)[0]
     shutil.rmtree(run)
     with pytest.raises(WorkFailedError, match="was removed while its run was being trained"):
         run_fold(job)

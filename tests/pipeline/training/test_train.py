@@ -11,9 +11,9 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, train
+from leap.pipeline.engine.run_folder import RunFolder
+from leap.pipeline.events import EpochEnded
 from leap.pipeline.training import loop
-from leap.pipeline.training.run_folder import RunFolder
-from leap.pipeline.training.watch import EpochEvent
 from leap.store.errors import DamagedCheckpointWarning, InvalidInputError, WorkFailedError
 
 
@@ -39,7 +39,7 @@ def same_weights(one, two):
 
 
 def test_a_run_leaves_everything_worth_keeping(context, options, shapes, run):
-    events: list[EpochEvent] = []
+    events: list[EpochEnded] = []
     chosen = options(backbone="gcn", encoding="leap-l", epochs=4)
     result = train(shapes, chosen, context, run=run, on_epoch=events.append)
     metrics = json.loads((run / "metrics.json").read_text())

@@ -1,64 +1,47 @@
-"""A run and its life in a folder: planned, opened by one process at a time, its folds done, and its end."""
+"""The writer of a run's folder: opened by one process at a time, given the results of folds, and finished."""
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from leap.models.network_config import DatasetFacts
+from leap import models
+from leap.pipeline.engine.jobs import FoldJob
+from leap.pipeline.engine.prepare import Prepared
+from leap.pipeline.engine.run_folder import FolderLock, RunFolder
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import versions
-from leap.pipeline.training.folder_lock import FolderLock
 from leap.pipeline.training.metrics import mean_and_std
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
-from leap.pipeline.training.prepared import Prepared, artifact_costs
-from leap.pipeline.training.requirements import dataset_facts
-from leap.pipeline.training.run_folder import RunFolder
 from leap.store.errors import InvalidInputError, NoSpaceError, StoreNotWritableError, WorkFailedError
-
-if TYPE_CHECKING:
-    from leap.pipeline.training.fold import FoldJob
-
-SECONDS_A_STEP, SECONDS_A_NODE = 0.004, 2e-5  # rough: only decides whether a cluster is worth starting
-GIB = 2**30
 
 
 @dataclass
-class Run:
-    """A run in its folder: planned first, then opened while its lock is held.
+class RunWriter:
+    """A run and its folder.
 
     Attributes
     ----------
-    lock : of the folder, from opening to the end.
+    planned : all its folds.
+    lock : of the folder, held from opening to the end.
     done : results by fold, of earlier attempts too.
     jobs : folds that are left to do.
     """
 
     folder: RunFolder
     prepared: Prepared
-    facts: DatasetFacts
-    planned: "list[FoldJob]"
-    lock: FolderLock
+    planned: list[FoldJob]
     done: dict[int, dict[str, Any]] = field(default_factory=dict)
-    jobs: "list[FoldJob]" = field(default_factory=list)
+    jobs: list[FoldJob] = field(default_factory=list)
+    lock: FolderLock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lock = FolderLock(self.folder.path)
 
     @property
     def folds(self) -> list[int]:
         """Numbers of all folds."""
         return [job.split.number for job in self.planned]
-
-    @contextlib.contextmanager
-    def held(self, context: Context) -> Iterator[None]:
-        """Hold the lock during a block, waiting for another process that trains the run."""
-        if not self.lock.take():
-            context.reporter.note("another process is training this run; waiting for it")
-            self.lock.take(wait=True)
-        try:
-            yield
-        finally:
-            self.lock.release()
 
     def open(self, context: Context, *, resume: bool | None = None, force: bool = False) -> None:
         """Start the run in its folder, or continue the one that is there. The lock must be held.
@@ -86,7 +69,7 @@ class Run:
                 "dataset": self.prepared.dataset.manifest.dataset,
                 "options": self.prepared.options.model_dump(mode="json"),
                 "artifacts": [{"kind": report.kind, "key": report.key} for report in self.prepared.reports],
-                "facts": self.facts.model_dump(mode="json"),
+                "facts": self.planned[0].facts.model_dump(mode="json"),
                 "classes": self.prepared.dataset.manifest.summary.get("classes"),
                 "fingerprint": self.prepared.fingerprint,
             }
@@ -132,20 +115,13 @@ class Run:
         """Whether every fold has its result."""
         return all(number in self.done for number in self.folds)
 
-    @property
-    def seconds_to_go(self) -> float:
-        """Rough time of the folds that are left, in one process."""
-        options, summary = self.prepared.options, self.prepared.dataset.manifest.summary
-        an_epoch = summary["graphs"] / options.batch_size * SECONDS_A_STEP + summary["nodes"] * SECONDS_A_NODE
-        return float(an_epoch * options.epochs * len(self.jobs))
-
     def note(self, result: dict[str, Any]) -> None:
         """Take the result of a fold."""
         self.done[result["fold"]] = result
 
-    def finish(self, context: Context, seconds: float) -> dict[str, Any]:
+    def finish(self, context: Context) -> dict[str, Any]:
         """Write the results when all folds are done, and return them, the content of metrics.json."""
-        metrics = self._summary(context, seconds)
+        metrics = self._summary(context)
         self.folder.finish(metrics)
         with contextlib.suppress(StoreNotWritableError, NoSpaceError):  # that was said when the run was opened
             self._write_record(context)
@@ -178,67 +154,24 @@ class Run:
         name = self.folder.name
         return name if name.endswith(short) else f"{name[:80]}-{short}"
 
-    def _summary(self, context: Context, seconds: float) -> dict[str, Any]:
-        from leap.models.network import count_parameters
-
+    def _summary(self, context: Context) -> dict[str, Any]:
         prepared, results = self.prepared, [self.done[number] for number in self.folds]
         return {
             "run": self.folder.name,
             "fingerprint": prepared.fingerprint,
             "dataset": prepared.dataset.manifest.dataset,
             "options": prepared.options.model_dump(mode="json"),
-            "task": self.facts.task,
-            "parameters": count_parameters(prepared.options.network, self.facts),
+            "task": self.planned[0].facts.task,
+            "parameters": models.count_parameters(prepared.options.network, self.planned[0].facts),
             "test": mean_and_std([result["test"] for result in results]),
             "val": mean_and_std([result["val"] for result in results]),
             "folds": [{name: value for name, value in result.items() if name != "fingerprint"} for result in results],
             "classes": prepared.dataset.manifest.summary.get("classes"),
             "keys": [{"kind": report.kind, "key": report.key} for report in prepared.reports],
-            "artifacts": artifact_costs(prepared, context.store),
-            "seconds": seconds,
+            "artifacts": prepared.costs(context.store),
+            "seconds": sum(result["seconds"] for result in results),
             "versions": versions() | {name: version(name) for name in ("torch", "torch-geometric")},
         }
-
-
-def plan_run(
-    folder: RunFolder,
-    prepared: Prepared,
-    context: Context,
-    *,
-    memory_gb: float = 2.0,
-    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
-) -> Run:
-    """Return a run that has not been opened yet; nothing is written.
-
-    Raises
-    ------
-    InvalidInputError
-        If the dataset cannot be cut into folds.
-    """
-    from leap.pipeline.training.fold import FoldJob
-    from leap.pipeline.training.splits import class_frequencies, make_splits
-
-    options, dataset = prepared.options, prepared.dataset
-    facts = dataset_facts(dataset)
-    splits = make_splits(dataset, options)
-    is_weighted = options.class_weight == "frequency" and facts.task != "graph-regression"
-    weights = class_frequencies(dataset) if is_weighted else None
-    jobs = [
-        FoldJob(
-            prepared.source(context.store.url),
-            options,
-            facts,
-            split,
-            weights,
-            options.selection(dataset.manifest.dataset),
-            prepared.fingerprint,
-            str(folder.fold(split.number).resolve()),
-            checkpoint_steps,
-            int(memory_gb * GIB),
-        )
-        for split in splits
-    ]
-    return Run(folder, prepared, facts, jobs, FolderLock(folder.path))
 
 
 def _difference(found: dict[str, Any], prepared: Prepared) -> str:

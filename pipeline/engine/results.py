@@ -1,4 +1,4 @@
-"""The table of runs, results.parquet: a row for each fold of each finished run, derived from the run folders.
+"""Finished runs: looked up in their folders, and as a table, results.parquet, with a row for each fold.
 
 The folders are what counts. The table follows them: whatever it lacks, holds too much or holds in an older version is
 put right when it is read. A damaged one, which checksums tell, is made anew.
@@ -6,18 +6,24 @@ put right when it is read. A damaged one, which checksums tell, is made anew.
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from filelock import FileLock
+from pydantic import ValidationError
 
 from leap.pipeline.datasets import dataset_card
-from leap.pipeline.training.options import OPTIONS, relevant
-from leap.pipeline.training.run_folder import METRICS, RunFolder, is_result
+from leap.pipeline.engine.run_folder import METRICS, RunFolder, finished_runs, is_result
+from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
 from leap.store.disk import is_read_only, needing_space, refuse_folder, replacing
 from leap.store.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+Finished = tuple[RunFolder, dict[str, Any]]
 
 RESULTS = "results.parquet"
 VERSIONS_OF_RUNS = b"leap.runs"  # run -> time and size of the metrics.json that its rows are from
@@ -48,7 +54,52 @@ COLUMNS: dict[str, str] = {
 }
 
 
-def results_table(root: Path | str) -> "pa.Table":
+@dataclass(frozen=True)
+class History:
+    """The finished runs under a folder, as they were when it was read.
+
+    One request has several results where data of the same name has changed, or the training code.
+    """
+
+    by_fingerprint: dict[str, Finished] = field(default_factory=dict)
+    by_request: dict[tuple[str, TrainOptions], list[Finished]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, root: Path) -> "History":
+        """Look through all run folders."""
+        history = cls()
+        for folder, metrics in finished_runs(root):
+            if not is_result(metrics):
+                continue
+            history.by_fingerprint[metrics["fingerprint"]] = (folder, metrics)
+            try:
+                request = (metrics["dataset"], TrainOptions.model_validate(metrics["options"]))
+            except ValidationError:
+                continue  # of another version
+            history.by_request.setdefault(request, []).append((folder, metrics))
+        return history
+
+    def by_name(self, dataset: str, options: TrainOptions) -> Finished | None:
+        """Return the result of these options on data of this name, whatever it held; None if there are several."""
+        found = self.by_request.get((dataset, options), [])
+        return found[0] if len({metrics.get("fingerprint") for _, metrics in found}) == 1 else None
+
+    def of_dataset(self, dataset: str, options: TrainOptions, key: str) -> Finished | None:
+        """Return the result of these options on the dataset of this key."""
+        for folder, metrics in self.by_request.get((dataset, options), []):
+            if {"kind": "dataset", "key": key} in metrics.get("keys", ()):
+                return folder, metrics
+        return None
+
+    def folds(self) -> Iterator[tuple[str, TrainOptions, dict[str, Any]]]:
+        """Yield dataset, options and result of every fold."""
+        for (dataset, options), found in self.by_request.items():
+            for _, metrics in found:
+                for fold in metrics.get("folds", ()):
+                    yield dataset, options, fold
+
+
+def results_table(root: Path | str) -> pa.Table:
     """Return the rows of all finished runs under a folder, by run and fold; the table on disk is put right first.
 
     Raises
@@ -64,10 +115,8 @@ def append(root: Path | str, folders: Iterable[RunFolder]) -> None:
     _update(Path(root), [folder.name for folder in folders])
 
 
-def _update(root: Path, names: "list[str] | None") -> "pa.Table":
+def _update(root: Path, names: list[str] | None) -> pa.Table:
     """Bring the rows of some runs up to date, or of all."""
-    from filelock import FileLock
-
     if not root.is_dir():
         return _schema().empty_table()
     refuse_folder(root / RESULTS)
@@ -84,10 +133,7 @@ def _update(root: Path, names: "list[str] | None") -> "pa.Table":
     return table.replace_schema_metadata(None)
 
 
-def _current(root: Path, names: "list[str] | None") -> "tuple[pa.Table, bool]":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _current(root: Path, names: list[str] | None) -> tuple[pa.Table, bool]:
     table, known = _read(root)
     there = {path.parent.name: _version(path) for path in root.glob(f"*/{METRICS}")}
     looked_at = known.keys() | there.keys() if names is None else set(names)
@@ -103,11 +149,8 @@ def _current(root: Path, names: "list[str] | None") -> "tuple[pa.Table, bool]":
     return ordered.replace_schema_metadata({VERSIONS_OF_RUNS: json.dumps(versions, sort_keys=True)}), True
 
 
-def _read(root: Path) -> "tuple[pa.Table, dict[str, str]]":
+def _read(root: Path) -> tuple[pa.Table, dict[str, str]]:
     """Return the table on disk and the versions of its runs; an empty one if it is missing, damaged or of old."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         table = pq.read_table(root / RESULTS, page_checksum_verification=True)
         versions = json.loads((table.schema.metadata or {})[VERSIONS_OF_RUNS])
@@ -122,10 +165,8 @@ def _read(root: Path) -> "tuple[pa.Table, dict[str, str]]":
     return _schema().empty_table(), {}
 
 
-def _write(path: Path, table: "pa.Table") -> None:
+def _write(path: Path, table: pa.Table) -> None:
     """Replace the table; whoever holds the lock is the only one to do so."""
-    import pyarrow.parquet as pq
-
     with replacing(path) as partial:
         pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
 
@@ -138,9 +179,7 @@ def _version(path: Path) -> str:
     return f"{status.st_mtime_ns} {status.st_size}"
 
 
-def _schema() -> "pa.Schema":
-    import pyarrow as pa
-
+def _schema() -> pa.Schema:
     types = {
         "string": pa.string(),
         "int32": pa.int32(),

@@ -9,6 +9,7 @@ traceback-….txt       what an unexpected error left
 .lock, fold-0/.lock   held by the process that does the run, and by the one that trains the fold
 
 A run has one writer, from its opening to its end. As workers outlive a main process that is killed, so has each fold.
+Readers need no lock.
 """
 
 import contextlib
@@ -17,18 +18,26 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from filelock import FileLock, Timeout
 
 from leap.pipeline.failures import TRACEBACKS
-from leap.pipeline.training.folder_lock import LOCK, NO_SPACE, FolderLock, cannot_write
-from leap.store.disk import needing_space, refuse_folder, replacing, write
-from leap.store.errors import InvalidInputError, LeapError, WorkFailedError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from leap.store.disk import is_full, needing_space, refuse_folder, replacing, write
+from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, WorkFailedError
 
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
 RESULT, EPOCHS, BEST, LAST = "result.json", "epochs.jsonl", "best.pt", "last.pt"
+LOCK, DEFAULT_RUNS = ".lock", "runs"
+POLL_SECONDS = 0.1
+NO_SPACE = (
+    "Finished folds and checkpoints are kept: free some space, then go on with 'leap train … --resume' or the same "
+    "'leap sweep'."
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,6 @@ class RunFolder:
         InvalidInputError
             If it is there and cannot be read.
         """
-        import yaml
-
         path, reason = self.path / CONFIG, "it has no fingerprint"
         try:
             content = yaml.safe_load(path.read_text())
@@ -95,8 +102,6 @@ class RunFolder:
 
     def start(self, config: dict[str, Any]) -> None:
         """Make the folder, or continue it, with this configuration."""
-        import yaml
-
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             write(self.path / CONFIG, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
@@ -138,17 +143,11 @@ class RunFolder:
             write(self.path / METRICS, json.dumps(metrics, indent=1) + "\n")
 
     def _gather_predictions(self, numbers: list[int]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         tables = [pq.read_table(self.fold(number) / PREDICTIONS) for number in numbers]
         with replacing(self.path / PREDICTIONS) as partial:
             pq.write_table(pa.concat_tables(tables), partial)
 
     def _gather_curves(self, numbers: list[int]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         rows = [{"fold": number, **entry} for number in numbers for entry in read_epochs(self.fold(number) / EPOCHS)]
         with replacing(self.path / CURVES) as partial:
             pq.write_table(pa.Table.from_pylist(rows), partial)
@@ -167,17 +166,6 @@ def not_removed(folder: Path) -> Iterator[None]:
         raise WorkFailedError(
             f"{error.filename or folder} was removed while its run was being trained. Run the same command again."
         ) from error
-
-
-def find_finished(folder: RunFolder, fingerprint: str) -> tuple[RunFolder, dict[str, Any]] | None:
-    """Return a finished run with this fingerprint: this one, or another beside it."""
-    metrics = folder.finished(fingerprint)
-    if metrics is not None:
-        return folder, metrics
-    for beside, metrics in finished_runs(folder.path.parent):
-        if metrics.get("fingerprint") == fingerprint:
-            return beside, metrics
-    return None
 
 
 def finished_runs(root: Path) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
@@ -206,9 +194,6 @@ def is_result(metrics: dict[str, Any]) -> bool:
 
 def _has_predictions(path: Path) -> bool:
     """Whether a table of predictions can be read to its end."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return "fold" in pq.read_table(path).column_names
     except (OSError, pa.ArrowException):
@@ -224,7 +209,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def read_curves(folder: Path) -> "pa.Table":
+def read_curves(folder: Path) -> pa.Table:
     """Return the losses and metrics of every epoch of every fold of a finished run.
 
     Raises
@@ -232,9 +217,6 @@ def read_curves(folder: Path) -> "pa.Table":
     InvalidInputError
         If the table is missing or damaged.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = folder / CURVES
     try:
         refuse_folder(path)
@@ -258,3 +240,64 @@ def read_epochs(path: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError):
             entries.append(json.loads(line) if line.endswith("\n") else None)
     return [entry for entry in entries if isinstance(entry, dict)]
+
+
+class FolderLock:
+    """The right to write into a folder, which is made where it is missing. Readers need none.
+
+    As a context manager it waits for its turn.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Whoever has the object may release it, not only the thread that took it.
+        self._lock = FileLock(folder / LOCK, thread_local=False)
+
+    def take(self, *, wait: bool = False) -> bool:
+        """Take the lock; false if another has it and nobody wants to wait.
+
+        Raises
+        ------
+        InvalidInputError, NoSpaceError
+            If nothing can be written there.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=-1 if wait else 0, poll_interval=POLL_SECONDS)
+        except Timeout:
+            return False
+        except OSError as error:
+            raise cannot_write(self._folder, error) from error
+        return True
+
+    def release(self) -> None:
+        """Give it up; nothing happens if it is not held."""
+        self._lock.release()
+
+    def is_held_elsewhere(self) -> bool:
+        """Whether another has it at this moment."""
+        if not self._folder.is_dir():
+            return False
+        if not self.take():
+            return True
+        self.release()
+        return False
+
+    def __enter__(self) -> "FolderLock":
+        self.take(wait=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def cannot_write(folder: Path, error: OSError) -> LeapError:
+    """Return the error of a run folder that cannot be written."""
+    if is_full(error):
+        return NoSpaceError(f"no space left on the disk of {folder}. {NO_SPACE}")
+    return InvalidInputError(
+        f"cannot write the run folder {str(folder)!r}: {error.strerror}. Give another one to 'leap train' with --run, "
+        "or another folder of all runs to 'leap sweep' with --runs."
+    )

@@ -1,106 +1,58 @@
-"""One fold of a run, a function of its job alone: trained, tested, and written to the run's folder."""
+"""A fold, a function of its job alone: trained, tested, and written to the run's folder."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from leap.models.generator import borrowed_generator
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
-from leap.pipeline.cluster import refuse_threaded_worker
+from leap.pipeline.engine.jobs import FoldJob, InputKeys
+from leap.pipeline.engine.run_folder import EPOCHS, PREDICTIONS, RESULT
 from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
 from leap.pipeline.training.evaluate import Evaluation, evaluate
-from leap.pipeline.training.folder_lock import NO_SPACE, FolderLock
 from leap.pipeline.training.loop import Epoch, Training
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
-from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.run_folder import EPOCHS, PREDICTIONS, RESULT, RunFolder, done_fold, not_removed
-from leap.pipeline.training.splits import Split, labels_of, part_sizes
+from leap.pipeline.training.splits import labels_of, part_sizes
 from leap.store import Artifact, Store
-from leap.store.disk import needing_space, replacing, write
-from leap.store.errors import WorkFailedError
+from leap.store.disk import replacing, write
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a worker finds the artifacts: keys in a store, with the dimension of a view where it is one."""
-
-    url: str
-    dataset: str
-    neighborhoods: tuple[str, ...] = ()
-    encodings: tuple[tuple[str, int | None], ...] = ()
-    with_stats: bool = False
-
-    def open(self) -> Inputs:
-        """Open the artifacts."""
-        store = Store.open(self.url)
-        return Inputs(
-            store.get(self.dataset),
-            [store.get(key) for key in self.neighborhoods],
-            [store.get(key).view(dim) for key, dim in self.encodings],
-            self.with_stats,
-        )
+def open_inputs(keys: InputKeys) -> Inputs:
+    """Open the artifacts that batches are made of."""
+    store = Store.open(keys.url)
+    return Inputs(
+        store.get(keys.dataset),
+        [store.get(key) for key in keys.neighborhoods],
+        [store.get(key).view(dim) for key, dim in keys.encodings],
+        keys.with_stats,
+    )
 
 
-@dataclass(frozen=True)
-class FoldJob:
-    """Everything that a fold depends on, and where its results go."""
-
-    source: Source
-    options: TrainOptions
-    facts: DatasetFacts
-    split: Split
-    class_weights: list[float] | None
-    selection: str
-    fingerprint: str
-    folder: str
-    checkpoint_steps: int
-    memory_bytes: int
-
-
-def run_fold(job: FoldJob) -> dict[str, Any]:
-    """Train and test one fold, going on from its last checkpoint if there is one.
+def train_fold(job: FoldJob) -> dict[str, Any]:
+    """Train a fold and write what it leaves into its folder, which the caller holds.
 
     Runs on one thread and seeds torch itself, so that the result does not depend on who runs it. Torch's generator and
     number of threads, which belong to the process, are as before afterwards; meanwhile other folds in this process
-    wait. So does the same fold in another process, which then takes the result.
-
-    Raises
-    ------
-    InvalidInputError
-        On a Dask worker with several threads.
-    WorkFailedError
-        If the folder was given to another run, or removed.
+    wait.
     """
-    refuse_threaded_worker()
-    folder, number = Path(job.folder), job.split.number
-    with needing_space(folder.parent, NO_SPACE), not_removed(folder), FolderLock(folder):
-        done = done_fold(folder, number, job.fingerprint)
-        if done is not None:
-            return done
-        config = RunFolder(folder.parent).config()
-        if config is None:
-            raise WorkFailedError(
-                f"{folder.parent} was removed while its run was being trained. Run the same command again."
-            )
-        if config["fingerprint"] != job.fingerprint:
-            raise WorkFailedError(f"{folder.parent} is another run's by now; fold {number} is not trained there.")
-        with borrowed_generator(job.options.seed):
-            threads = torch.get_num_threads()
-            torch.set_num_threads(1)
-            try:
-                return _run(job)
-            finally:
-                torch.set_num_threads(threads)
+    with borrowed_generator(job.options.seed):
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return _train(job)
+        finally:
+            torch.set_num_threads(threads)
 
 
-def _run(job: FoldJob) -> dict[str, Any]:
+def _train(job: FoldJob) -> dict[str, Any]:
     options, folder = job.options, Path(job.folder)
-    inputs = job.source.open()
+    inputs = open_inputs(job.inputs)
     parts = {name: _part(job, inputs, name) for name in ("train", "val", "test")}
     network = Network(options.network, job.facts)
     training = Training(
@@ -172,9 +124,6 @@ def _objective(job: FoldJob, dataset: Artifact) -> Objective:
 
 def _write_predictions(path: Path, job: FoldJob, test: Evaluation) -> None:
     """Columns fold and graph or node; label, predicted and probabilities, or targets and predicted ones."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     fold = pa.array(np.full(len(test.items), job.split.number, np.int32))
     with replacing(path) as partial:
         pq.write_table(prediction_table(job.facts, test).add_column(0, "fold", fold), partial)
@@ -182,8 +131,6 @@ def _write_predictions(path: Path, job: FoldJob, test: Evaluation) -> None:
 
 def prediction_table(facts: DatasetFacts, evaluation: Evaluation) -> Any:
     """Return predictions as a table, one row for each graph or node."""
-    import pyarrow as pa
-
     item = "node" if facts.task == "node-classification" else "graph"
     columns: dict[str, Any] = {item: evaluation.items}
     if facts.task == "graph-regression":

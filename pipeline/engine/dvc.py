@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leap.pipeline.experiments.sweep import Outcome, SweepResult
-from leap.pipeline.training.run_folder import read_curves
+from leap.pipeline.engine.engine import Outcome
+from leap.pipeline.engine.run_folder import read_curves
+from leap.pipeline.engine.sweep import SweepResult
 from leap.store.disk import write
 from leap.store.errors import InvalidInputError
 
@@ -50,11 +51,11 @@ def write_stage_output(
             scores: dict[str, dict[str, float | None]] = {}
             for (_, backbone, encoding), outcomes in _of(dataset, cells):
                 scores.setdefault(backbone, {})[encoding] = _score(outcomes)
-            _write("--metrics", metrics / f"{_place(dataset)}.json", json.dumps(scores, indent=1) + "\n")
+            _write("--metrics", metrics / f"{dataset}.json", json.dumps(scores, indent=1) + "\n")
     if curves is not None:
         for dataset in datasets:
             rows = [row for cell, outcomes in _of(dataset, cells) for row in _curve(cell, outcomes)]
-            _write("--curves", curves / f"{_place(dataset)}.csv", _as_csv(rows))
+            _write("--curves", curves / f"{dataset}.csv", _as_csv(rows))
 
 
 def _place(dataset: str) -> str:
@@ -82,7 +83,7 @@ def _manifest(outcomes: list[Outcome]) -> dict[str, Any]:
 
 def _names(outcomes: list[Outcome]) -> Iterator[str]:
     """Name runs by what tells them apart: the options in which some of them differ."""
-    rows = [outcome.spec.values() for outcome in outcomes]
+    rows = [outcome.request.values() for outcome in outcomes]
     options = dict.fromkeys(name for row in rows for name in row)
     telling = [name for name in options if len({json.dumps(row[name]) for row in rows if name in row}) > 1]
     for row in rows:
@@ -104,9 +105,9 @@ def _cells(outcomes: list[Outcome]) -> dict[Cell, list[Outcome]]:
     first: dict[Cell, dict[str, Any]] = {}
     cells: dict[Cell, list[Outcome]] = {}
     for outcome in outcomes:
-        options = outcome.spec.values()
+        options = outcome.request.values()
         options.pop("seed", None)
-        cell = (outcome.spec.dataset, str(options["backbone"]), str(options.get("encoding", "none")))
+        cell = (_place(outcome.request.name), str(options["backbone"]), str(options.get("encoding", "none")))
         if first.setdefault(cell, options) == options:
             cells.setdefault(cell, []).append(outcome)
     return cells

@@ -1,0 +1,190 @@
+"""What people see of runs, whether one was asked for or many: plans, results and failures."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from leap.cli.output import console, errors, human_params, human_seconds, plural, table
+
+if TYPE_CHECKING:
+    from leap.pipeline.engine.engine import Outcome
+    from leap.pipeline.engine.plan import DatasetPlan, RunDetails, RunsPlan
+    from leap.pipeline.engine.sweep import SweepResult
+    from leap.pipeline.engine.train import TrainResult
+
+ALWAYS_SHOWN = ("dataset", "backbone", "encoding")
+SHOWN = {
+    "accuracy": ("accuracy", 100.0, " %", 1),
+    "auroc": ("AUROC", 1.0, "", 3),
+    "average_precision": ("AP", 1.0, "", 3),
+    "r2": ("R²", 1.0, "", 3),
+    "mae": ("MAE", 1.0, "", 4),
+    "mse": ("MSE", 1.0, "", 4),
+    "loss": ("loss", 1.0, "", 3),
+}
+
+
+def show_plan(plan: "RunsPlan") -> None:
+    """Print what runs would do and cost."""
+    if plan.details is not None:
+        _show_details(plan.datasets[0], plan.details)
+    else:
+        _show_datasets(plan)
+    for entry in plan.datasets:
+        absent = entry.as_json()["data_absent"]
+        if absent:
+            errors.print(
+                f"[yellow]raw files of {escape(entry.dataset)} are absent: {plural(absent, 'run')} on it counted as "
+                "done by name and options alone[/]"
+            )
+        if entry.problem is not None:
+            errors.print(f"[yellow]{escape(entry.problem)}[/]")
+        elif entry.seconds is None:
+            errors.print(
+                f"[dim]{escape(entry.dataset)} is not in the store yet: its size, and any error in it, is not known.[/]"
+            )
+    to_do = [run for entry in plan.datasets for run in entry.runs if not run.is_done]
+    measured = sum(run.is_measured for run in to_do)
+    origin = (
+        "nothing is left to do"
+        if not to_do
+        else "the time is a guess from the sizes of the datasets"
+        if not measured
+        else f"the time of {plural(measured, 'run')} is from earlier ones"
+    )
+    took = "" if plan.details is None or not to_do else f"{_about(plan.seconds, 1)} "
+    console.print(f"[dim]{took}with {plural(plan.workers, 'worker')}; {origin}. Nothing is trained.[/]")
+
+
+def _show_datasets(plan: "RunsPlan") -> None:
+    facts = plan.as_json()
+    console.print(f"[bold]{escape(plan.name)}[/]: {escape(plan.description)}")
+    right = ("runs", "done", "folds", "done ", "to make", "time")
+    shown = table("dataset", *right, right=right)
+    for entry, row in zip(plan.datasets, facts["datasets"], strict=True):
+        counts = (row["runs"], row["runs_done"], row["folds"], row["folds_done"], len(entry.to_make))
+        shown.add_row(escape(entry.dataset), *(f"{count:,}" for count in counts), _about(entry.seconds, plan.workers))
+    if len(plan.datasets) > 1:
+        counts = tuple(facts[name] for name in ("runs", "runs_done", "folds", "folds_done", "artifacts"))
+        shown.add_row("[bold]all[/]", *(f"[bold]{count:,}[/]" for count in counts), _about(plan.seconds, 1))
+    console.print(shown)
+
+
+def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
+    options = entry.runs[0].request.options
+    console.print(
+        f"[bold]{escape(entry.dataset)}[/]: {details.task}, {options.network.backbone} with {options.network.encoding}"
+    )
+    shown = table("parameters", "", right=("",))
+    for name, count in details.parameters.items():
+        shown.add_row(name, f"{count:,}")
+    console.print(shown)
+    shown = table("artifact", "parameters", "key", "", fold=("parameters",))
+    for artifact in entry.artifacts:
+        state = "[green]stored[/]" if artifact.is_stored else "[yellow]to be made[/]"
+        shown.add_row(artifact.kind, human_params(artifact.params, artifact.kind), (artifact.key or "")[:12], state)
+    console.print(shown)
+    sizes, unit = details.folds[0], "node" if details.task == "node-classification" else "graph"
+    console.print(
+        f"{plural(len(details.folds), 'fold')} of {plural(sizes['train'], unit)} to train, {sizes['val']:,} to "
+        f"validate, {sizes['test']:,} to test; at most {plural(options.epochs, 'epoch')} in batches of "
+        f"{options.batch_size}"
+    )
+
+
+def _about(seconds: float | None, workers: int) -> str:
+    return "unknown" if seconds is None else human_seconds(seconds / max(1, workers)) if seconds else "–"
+
+
+def show_training(result: "TrainResult") -> None:
+    """Print the scores of a run, fold by fold."""
+    metrics = result.metrics
+    network = metrics["options"]["network"]
+    kind = f"{network['backbone']} with {network['encoding']}"
+    console.print(
+        f"[bold]{escape(metrics['dataset'])}[/]: {kind}, {metrics['parameters']['total']:,} parameters, seed "
+        f"{metrics['options']['seed']}" + (" [green](cached)[/]" if result.cached else "")
+    )
+    names = [name for name in SHOWN if name in metrics["test"] and name != "loss"]
+    heads = [SHOWN[name][0] for name in names]
+    shown = table("fold", *heads, "best", "epochs", "time", right=(*heads, "best", "epochs", "time"))
+    for fold in metrics["folds"]:
+        values = [show_metric(name, fold["test"][name]) for name in names]
+        shown.add_row(
+            str(fold["fold"]), *values, str(fold["best_epoch"]), str(fold["epochs"]), human_seconds(fold["seconds"])
+        )
+    summary = [show_mean(name, metrics["test"][name]) for name in names]
+    shown.add_row("[bold]mean ± std[/]", *(f"[bold]{text}[/]" for text in summary), "", "", "")
+    console.print(shown)
+    console.print(f"[dim]{escape(str(result.path))}: config.yaml, metrics.json, curves, predictions, checkpoints[/]")
+
+
+def show_sweep(result: "SweepResult") -> None:
+    """Print one score for each run of a sweep."""
+    done = [outcome for outcome in result.outcomes if outcome.metrics is not None]
+    if done:
+        varying = _varying(done)
+        shown = table(*varying, "result", "", right=("result",))
+        for outcome in done:
+            values = outcome.request.values()
+            shown.add_row(*(_cell(values.get(name)) for name in varying), _score(outcome), _state(outcome))
+        console.print(shown)
+    facts = result.as_json()
+    where = f"; mean ± std over the folds' test parts, all in {escape(facts['results'])}" if done else ""
+    console.print(
+        f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed{where}[/]"
+    )
+
+
+def _state(outcome: "Outcome") -> str:
+    if outcome.state == "cached":
+        return "[green]cached[/]" + (" (data absent)" if outcome.data_absent else "")
+    return "[yellow]trained[/]"
+
+
+def _varying(outcomes: "list[Outcome]") -> list[str]:
+    """Names of the options in which runs differ, with those that always tell what a run is."""
+    rows = [outcome.request.values() for outcome in outcomes]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if name in ALWAYS_SHOWN or len({str(r[name]) for r in rows if name in r}) > 1]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "+".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else escape(str(value))
+
+
+def _score(outcome: "Outcome") -> str:
+    assert outcome.metrics is not None
+    return show_mean(outcome.metric, outcome.metrics["test"][outcome.metric])
+
+
+def show_failures(result: "SweepResult", *, with_traceback: bool) -> None:
+    """Print each error once, with the runs that it stopped."""
+    stopped: dict[tuple[str, str | None], list[Outcome]] = {}
+    for outcome in result.failed:
+        stopped.setdefault((outcome.request.name, outcome.error), []).append(outcome)
+    for (dataset, error), outcomes in stopped.items():
+        what = outcomes[0].request.label if len(outcomes) == 1 else f"{len(outcomes)} runs on {dataset}"
+        if with_traceback:
+            errors.print(outcomes[0].traceback, markup=False, soft_wrap=True)
+        errors.print(f"[bold red]Failed:[/] {escape(what)}: {escape(error or '')}", soft_wrap=not errors.is_terminal)
+    if result.failed:
+        errors.print(f"{plural(len(result.failed), 'run')} failed. The same command tries again.")
+
+
+def show_mean(name: str, entry: dict[str, Any]) -> str:
+    """Return mean and standard deviation of a metric as people read them."""
+    if entry["std"] is None:
+        return show_metric(name, entry["mean"])
+    factor, unit, digits = SHOWN[name][1:]
+    return f"{entry['mean'] * factor:.{digits}f} ± {entry['std'] * factor:.{digits}f}{unit}"
+
+
+def show_metric(name: str, value: float | None) -> str:
+    """Return a metric as people read it; a dash where it is not defined."""
+    _, factor, unit, digits = SHOWN[name]
+    return "–" if value is None else f"{value * factor:.{digits}f}{unit}"

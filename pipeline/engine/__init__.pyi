@@ -1,0 +1,1 @@
+from . import fold as fold

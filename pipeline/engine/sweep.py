@@ -1,0 +1,110 @@
+"""`sweep`: many runs, from a file or a preset."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from leap.pipeline.engine.engine import Engine, Outcome
+from leap.pipeline.engine.plan import RunsPlan, plan_runs
+from leap.pipeline.engine.results import RESULTS, results_table
+from leap.pipeline.engine.run_folder import DEFAULT_RUNS
+from leap.pipeline.events import Event
+from leap.pipeline.experiments.expand import Selection, expand
+from leap.pipeline.experiments.sweep_file import SweepFile, load
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A sweep that is over; `outcomes` are in the order of its runs."""
+
+    file: SweepFile
+    runs: Path
+    outcomes: list[Outcome]
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Runs without results."""
+        return [outcome for outcome in self.outcomes if outcome.state == "failed"]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values, the object that `--json` prints."""
+        states = [outcome.state for outcome in self.outcomes]
+        return {
+            "stage": "sweep",
+            "name": self.file.name,
+            "results": str(self.runs / RESULTS),
+            **{state: states.count(state) for state in ("trained", "cached", "failed")},
+            "data_absent": sum(outcome.data_absent for outcome in self.outcomes),
+            "runs": [outcome.as_json() for outcome in self.outcomes],
+        }
+
+
+def sweep(
+    source: str | Path | SweepFile,
+    context: Context | None = None,
+    *,
+    selection: Selection | None = None,
+    runs: Path | str = DEFAULT_RUNS,
+    budget_gb: float = DEFAULT_BUDGET_GB,
+    memory_gb: float = 2.0,
+    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    on_event: Callable[[Event], None] | None = None,
+) -> SweepResult:
+    """Do all runs of a sweep that are not done yet.
+
+    It may be stopped at any moment and called again: finished runs and folds are kept, and folds under way go on from
+    their last checkpoint, to the same results. A run that fails does not stop the others; the next call tries again.
+    A note on the KeyboardInterrupt of a stop says how many runs are done.
+
+    Parameters
+    ----------
+    source : name of a preset, path of a YAML file, or a sweep file that was read.
+    selection : a part of it, and what is done otherwise.
+    runs : folder of all runs; results.parquet in it holds the results.
+    budget_gb, memory_gb, checkpoint_steps : as for `train`.
+    on_event : told how far the sweep is, from another thread too.
+
+    Raises
+    ------
+    InvalidInputError
+        If no run at all can be done, because of what was asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.pipeline import Context, Workforce, sweep
+    >>> from leap.pipeline.experiments.sweep_file import parse
+    >>> from leap.store import Store
+    >>> folder = tempfile.mkdtemp()
+    >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
+    >>> grid = {"dataset": "letters-low", "encodings": ["none", "rwpe"], "epochs": 1, "folds": 2, "batch_size": 256}
+    >>> result = sweep(parse({"grids": [grid]}, "example"), context, runs=f"{folder}/runs")
+    >>> [outcome.state for outcome in result.outcomes]
+    ['trained', 'trained']
+    """
+    file = source if isinstance(source, SweepFile) else load(source)
+    context = context or Context()
+    told = replace(context, reporter=context.reporter.also(on_event))
+    requests = expand(file, selection)
+    outcomes = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps).work()
+    results_table(runs)  # puts right what an interruption may have left
+    return SweepResult(file, Path(runs), outcomes)
+
+
+def plan_sweep(
+    source: str | Path | SweepFile,
+    context: Context | None = None,
+    *,
+    selection: Selection | None = None,
+    runs: Path | str = DEFAULT_RUNS,
+) -> RunsPlan:
+    """Return the plan of a sweep. Nothing is downloaded, read or made; what is known about the data is used."""
+    file = source if isinstance(source, SweepFile) else load(source)
+    requests = expand(file, selection)
+    return plan_runs(
+        requests, context or Context(), file.reading, Path(runs), name=file.name, description=file.description
+    )
