@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
 from torch_geometric.utils import add_self_loops
+from typing_extensions import override
 
 from leap.models.messages import attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
@@ -99,14 +100,14 @@ class LayeredBackbone(Backbone):
 
     @abstractmethod
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        """Return one layer."""
+        """Return a layer that maps states of the one width to the other."""
 
     @abstractmethod
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
         """Return a function that applies a layer to states; what all layers need from the edges is computed once."""
 
+    @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        """Map (N, in_channels) to (N, out_channels)."""
         run = self.along(x, graphs)
         for number, layer in enumerate(self.layers):
             if number:
@@ -119,8 +120,8 @@ class LayeredBackbone(Backbone):
 class GcnBackbone(LayeredBackbone):
     """Graph convolutions. The parameters are those of PyG's layer, the sums over neighbours are `gather`."""
 
+    @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        """Return one layer."""
         layer: nn.Module = GCNConv(in_channels, out_channels)
         return layer
 
@@ -139,8 +140,8 @@ class GcnBackbone(LayeredBackbone):
 class GatBackbone(LayeredBackbone):
     """Graph attention with one head. The parameters are those of PyG's layer, the attention is `attend`."""
 
+    @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        """Return one layer."""
         layer: nn.Module = GATConv(in_channels, out_channels, heads=1, add_self_loops=False)
         return layer
 
@@ -160,8 +161,8 @@ class GatBackbone(LayeredBackbone):
 class GinBackbone(LayeredBackbone):
     """Sums over neighbours and the node itself, each followed by one linear map, as PyG's layer has it."""
 
+    @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        """Return one layer."""
         layer: nn.Module = GINConv(nn.Linear(in_channels, out_channels))
         return layer
 
@@ -186,8 +187,8 @@ class NompBackbone(Backbone):
         self.encoder = nn.TransformerEncoderLayer(hidden, 1, feed_forward, batch_first=True)
         self.readout = nn.Linear(hidden, out_channels)
 
+    @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        """Map (N, in_channels) to (N, out_channels)."""
         sizes = graphs.ptr.diff()
         # A graph without nodes would be a row of padding alone, whose attention is not a number.
         row_of_graph = (sizes > 0).cumsum(0) - 1
@@ -218,8 +219,8 @@ class GpsBackbone(Backbone):
         )
         self.readout = nn.Linear(hidden, out_channels)
 
+    @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        """Map (N, in_channels) to (N, out_channels)."""
         x = self.embed(x)
         for layer in self.layers if len(x) else ():  # attention over no nodes is not defined
             x = layer(x, graphs.edge_index, graphs.batch)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from leap.models.backbones import GraphBatch
 from leap.models.encoder import LEAP
@@ -66,8 +67,8 @@ class FixedEncoding(NodeEncoding):
         super().__init__()
         self.kind, self.out_channels = kind, out_channels
 
+    @override
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
-        """Return (N, out_channels)."""
         stored = nodes.encoding(self.kind).flatten(1)
         if stored.shape[1] != self.out_channels:
             raise InvalidInputError(
@@ -79,8 +80,8 @@ class FixedEncoding(NodeEncoding):
 class SignlessEncoding(FixedEncoding):
     """A stored encoding whose signs mean nothing: in training each column of every graph draws a new one."""
 
+    @override
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
-        """Return (N, out_channels)."""
         stored = super().forward(x, nodes)
         if not self.training:
             return stored
@@ -128,8 +129,8 @@ class LeapEncoding(NodeEncoding):
         for encoder in self.leap.encoders:
             encoder.projection = make_projection(config.projection, *size)
 
+    @override
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
-        """Return (N, out_channels)."""
         if self.is_cached:
             names = map(transform_name, self.leap.hops)
             return torch.cat([self.leap.project(nodes.encoding(name), i) for i, name in enumerate(names)], dim=1)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from leap.models.registries import PROJECTIONS
 from leap.store.errors import InvalidInputError
@@ -44,8 +45,8 @@ class LinearProjection(Projection):
         super().__init__()
         self.linear = nn.Linear(directions * thresholds, out_channels)
 
+    @override
     def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        """Project."""
         out: Tensor = self.linear(transform.flatten(1))
         return out
 
@@ -64,8 +65,8 @@ class ConvolutionProjection(Projection):
         self.third = nn.Conv1d(HIDDEN, directions, 1)
         self.mlp = _mlp(thresholds, STATE, out_channels)
 
+    @override
     def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        """Project."""
         assert self.third.bias is not None
         series = transform.transpose(1, 2)
         hidden = nn.functional.linear(series, self.first.weight.squeeze(2), self.first.bias).relu()
@@ -85,8 +86,8 @@ class DeepSetsProjection(Projection):
         self.inner = nn.Sequential(nn.Linear(thresholds, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU())
         self.outer = _mlp(HIDDEN, HIDDEN, out_channels)
 
+    @override
     def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        """Project."""
         out: Tensor = self.outer(self.inner(transform).sum(1))
         return out
 
@@ -102,8 +103,8 @@ class AttentionProjection(Projection):
         self.encoder = nn.TransformerEncoderLayer(STATE, 1, FEED_FORWARD, batch_first=True)
         self.mlp = _mlp(STATE, STATE, out_channels)
 
+    @override
     def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        """Project."""
         out: Tensor = self.mlp(self.encoder(self.embed(transform)).sum(1))
         return out
 
@@ -114,8 +115,8 @@ class DirectedAttentionProjection(AttentionProjection):
     def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
         super().__init__(dim, directions, thresholds + dim, out_channels)
 
+    @override
     def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        """Project."""
         along = directions.T.expand(len(transform), -1, -1)
         return super().forward(torch.cat([transform, along], dim=2), directions)
 

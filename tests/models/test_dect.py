@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from leap.models import dect
 from leap.models.kernels.directions import random_directions, threshold_grid
+from leap.models.kernels.normalization import mean_and_scale
 from leap.models.transform import Statistics
 from leap.pipeline import khop
 from leap.store.errors import InvalidInputError
@@ -180,8 +181,6 @@ def test_identical_neighbourhoods_get_identical_rows():
 
 def test_given_statistics_are_used_and_count_as_constants():
     x, hoods, along, grid = setting(nx.gnp_random_graph(20, 0.2, seed=0), dtype=torch.float32)
-    from leap.models.kernels.normalization import mean_and_scale
-
     numpy = hoods.numpy()
     mean, scale = mean_and_scale(x.numpy(), numpy.node_ptr, numpy.nodes)
     stats = Statistics(torch.from_numpy(mean), torch.from_numpy(scale))
@@ -238,3 +237,33 @@ def test_shapes_that_do_not_fit_are_named(change, message):
     arguments = {"x": x, "neighborhoods": hoods, "directions": along, "thresholds": grid, "scale": 8.0}
     with pytest.raises(InvalidInputError, match=message):
         dect(**change(arguments))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_nodes_give_no_rows_and_gradients_of_zeros(dtype):
+    x = torch.zeros(0, 3, dtype=dtype, requires_grad=True)
+    directions = torch.eye(3, dtype=dtype, requires_grad=True)
+    thresholds = torch.linspace(-1, 1, 4, dtype=dtype, requires_grad=True)
+    out = dect(x, khop(np.zeros((2, 0), np.int64), 0), directions, thresholds, 8.0)
+    assert out.shape == (0, 3, 4)
+    out.sum().backward()
+    assert x.grad.shape == (0, 3)
+    assert not directions.grad.any()
+    assert not thresholds.grad.any()
+
+
+@pytest.mark.parametrize("step", [-3, -2, -1, 1, 2, 3])
+def test_all_paths_agree_on_what_is_constant(step):
+    """Nodes at 1 and 1 + step · ε have the scale |step| ε / 2, which counts if it is not below ε · max|x|."""
+    x = np.array([[1.0], [1.0 + step * np.finfo(np.float32).eps]], np.float32)
+    is_constant = step in (-1, 1, 2)
+    hoods = khop([[0], [1]], 2)
+    mean, scale = mean_and_scale(x, hoods.node_ptr, hoods.nodes)
+    assert (scale == 0).tolist() == [is_constant] * 2
+    for dtype in (torch.float32, torch.float64):
+        for stats in (None, (torch.from_numpy(mean).to(dtype), torch.from_numpy(scale).to(dtype))):
+            directions, thresholds = torch.ones(1, 1, dtype=dtype), torch.tensor([-0.05, 0.05], dtype=dtype)
+            found = dect(torch.from_numpy(x).to(dtype), hoods, directions, thresholds, 1e4, stats=stats)
+            # Both nodes and their edge at 0, or one node below both thresholds and the rest above.
+            expected = [0.0, 1.0] if is_constant else [1.0, 1.0]
+            torch.testing.assert_close(found, torch.tensor([[expected]] * 2, dtype=dtype))
