@@ -1,6 +1,5 @@
 from .cluster import Workforce as Workforce
 from .datasets import from_networkx as from_networkx
-from .datasets import from_pyg as from_pyg
 from .engine.dvc import write_stage_output as write_stage_output
 from .engine.predict import load_run as load_run
 from .engine.predict import predict as predict
@@ -9,8 +8,6 @@ from .engine.sweep import sweep as sweep
 from .engine.train import plan_training as plan_training
 from .engine.train import train as train
 from .events import Lines as Lines
-from .export import to_pyg as to_pyg
-from .loader import StreamDataset as StreamDataset
 from .neighborhoods import khop as khop
 from .pyg.attach import attach as attach
 from .pyg.export import to_pyg as to_pyg
@@ -24,4 +21,3 @@ from .stages.derive import extract as extract
 from .stages.ingest import IngestOptions as IngestOptions
 from .stages.ingest import ingest as ingest
 from .training.options import TrainOptions as TrainOptions
-from .transform import AddNeighborhoods as AddNeighborhoods
