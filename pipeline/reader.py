@@ -111,7 +111,7 @@ class GraphReader:
         """Return a piece that holds everything within `hops` of the given ascending nodes."""
         if not len(sources):
             none = self.dataset.neighbours(sources)
-            return LocalGraph(sources, none.ptr, none["indices"], sources)
+            return LocalGraph(sources, none.ptr, none["ids"], sources)
         closed = self._closed_range(int(sources[0]), int(sources[-1]) + 1)
         if closed is None:
             return self._halo(sources, hops)
@@ -121,7 +121,7 @@ class GraphReader:
     def _whole(self, lo: int, hi: int) -> LocalGraph:
         ids = np.arange(lo, hi, dtype=np.int64)
         rows = self.dataset.neighbours(ids)
-        indices = rows["indices"]
+        indices = rows["ids"]
         return LocalGraph(ids, rows.ptr, (indices - indices.dtype.type(lo)) if lo else indices, ids[:0])
 
     def _closed_range(self, lo: int, hi: int) -> tuple[int, int] | None:
@@ -143,27 +143,17 @@ class GraphReader:
     def _halo(self, sources: NDArray[np.int64], hops: int) -> LocalGraph:
         owners, rows = [sources], [self.dataset.neighbours(sources)]
         for _ in range(hops):
-            reached = np.unique(rows[-1]["indices"]).astype(np.int64)
+            reached = np.unique(rows[-1]["ids"]).astype(np.int64)
             owners.append(np.setdiff1d(reached, np.concatenate(owners), assume_unique=True))
             rows.append(self.dataset.neighbours(owners[-1]))
         order = np.argsort(np.concatenate(owners), kind="stable")
         ids = np.concatenate(owners)[order]
         found = Ragged.concatenate(rows).take(order)
-        neighbours = found["indices"]
+        neighbours = found["ids"]
         position = np.minimum(np.searchsorted(ids, neighbours), len(ids) - 1)
         inside = ids[position] == neighbours
-        kept = Ragged(found.ptr, {"indices": position.astype(neighbours.dtype)}).where(inside)
-        return LocalGraph(ids, kept.ptr, kept["indices"], np.searchsorted(ids, sources))
-
-
-def all_node_ptr(reader: GraphReader) -> NDArray[np.int64]:
-    """First node of every graph of the dataset, and the end of the last."""
-    return reader.dataset.node_ptr()
-
-
-def degrees(reader: GraphReader) -> NDArray[np.int64]:
-    """Degree of every node of the dataset."""
-    return reader.dataset.degrees()
+        kept = Ragged(found.ptr, {"ids": position.astype(neighbours.dtype)}).where(inside)
+        return LocalGraph(ids, kept.ptr, kept["ids"], np.searchsorted(ids, sources))
 
 
 def open_reader(url: str, key: str) -> GraphReader:

@@ -13,7 +13,7 @@ from leap.models import kernels
 from leap.pipeline.derived.neighborhoods import Cap, CapSeed, Hops, NeighborhoodsRecipe
 from leap.pipeline.derived.recipe import Arrays, EncodingRecipe, Plan, Recipe, partition_target
 from leap.pipeline.partition import cumulative, plan_partitions
-from leap.pipeline.reader import GraphReader, all_node_ptr
+from leap.pipeline.reader import GraphReader
 from leap.store import Artifact, Neighborhoods, Partition
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import StoredEncoding, StoredNeighborhoods
@@ -108,7 +108,7 @@ class TransformRecipe(EncodingRecipe):
         cell = 4.0 * self.columns
         nodes = reader.dataset.partitions[-1].node_hi
         partitions = plan_partitions(
-            all_node_ptr(reader),
+            reader.dataset.node_ptr(),
             cumulative(np.full(nodes, cell)),
             partition_target(reader.dataset),
             reader.dataset.partitions,

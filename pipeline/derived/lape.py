@@ -8,7 +8,7 @@ from pydantic import Field
 
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, EncodingRecipe, Plan
-from leap.pipeline.reader import GraphReader, all_node_ptr
+from leap.pipeline.reader import GraphReader
 from leap.store import Artifact, Partition
 from leap.store.graphs import StoredEncoding
 from leap.store.option import Option
@@ -41,7 +41,7 @@ class LapeRecipe(EncodingRecipe):
 
     def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Cut between graphs, by the cost of their eigenproblems."""
-        sizes = np.diff(all_node_ptr(reader))
+        sizes = np.diff(reader.dataset.node_ptr())
         # Seconds a node: dense solves grow with the cube of the size, sparse ones roughly linearly.
         a_node = np.where(sizes <= DENSE_LIMIT, 1e-9 * sizes**2.0 + 1e-5, 4e-4)
         return self.plan_between_graphs(reader, np.repeat(a_node, sizes))

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, Plan, Recipe, partition_target
 from leap.pipeline.partition import cumulative, plan_partitions
-from leap.pipeline.reader import GraphReader, LocalGraph, all_node_ptr, degrees
+from leap.pipeline.reader import GraphReader, LocalGraph
 from leap.store import Artifact, Neighborhoods, Partition
 from leap.store.errors import InvalidInputError, NeighborhoodsTooLargeError
 from leap.store.graphs import StoredNeighborhoods
@@ -54,12 +54,12 @@ class NeighborhoodsRecipe(Recipe):
     def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Refine the dataset's partitions by the estimated size of the neighbourhoods."""
         expected = estimate(reader, self.hops, self.cap, self.cap_seed)
-        degree = degrees(reader)
+        degree = reader.dataset.degrees()
         weight = np.minimum(degree + 1, self.cap or np.iinfo(np.int64).max).astype(np.float64)
         weight *= expected.index_bytes / max(1.0, float(weight.sum()))
         weight += _statistics_bytes(reader.dataset)
         partitions = plan_partitions(
-            all_node_ptr(reader), cumulative(weight), partition_target(reader.dataset), reader.dataset.partitions
+            reader.dataset.node_ptr(), cumulative(weight), partition_target(reader.dataset), reader.dataset.partitions
         )
         width = reader.dataset.manifest.summary["features"]
         work = expected.members * (1 + width / 8) + expected.edges

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.pipeline.partition import cumulative, plan_whole_graphs
-from leap.pipeline.reader import GraphReader, all_node_ptr
+from leap.pipeline.reader import GraphReader
 from leap.store import Artifact, Partition
 from leap.store.option import Options, validated
 from leap.store.request import COLUMNS, Request
@@ -164,7 +164,7 @@ class EncodingRecipe(Recipe):
         ----------
         seconds_a_node : rough cost of a node; one number, or one for each node of the dataset.
         """
-        node_ptr = all_node_ptr(reader)
+        node_ptr = reader.dataset.node_ptr()
         per_node = np.broadcast_to(np.asarray(seconds_a_node, dtype=np.float64), int(node_ptr[-1]))
         target = partition_target(reader.dataset)
         cost = 4.0 * self.columns + per_node / SECONDS_A_PARTITION * target

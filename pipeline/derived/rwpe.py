@@ -9,7 +9,7 @@ from pydantic import Field
 from leap.models import kernels
 from leap.pipeline.derived.recipe import Arrays, EncodingRecipe, Plan, partition_target
 from leap.pipeline.partition import cumulative, plan_partitions
-from leap.pipeline.reader import GraphReader, all_node_ptr, degrees
+from leap.pipeline.reader import GraphReader
 from leap.store import Artifact, Partition
 from leap.store.graphs import StoredEncoding
 from leap.store.option import Option
@@ -34,7 +34,7 @@ class RwpeRecipe(EncodingRecipe):
 
     def plan(self, reader: GraphReader, inputs: Mapping[str, Artifact]) -> Plan:
         """Cut by the work of walking: nodes of dense or large graphs cost more."""
-        node_ptr, degree = all_node_ptr(reader), degrees(reader)
+        node_ptr, degree = reader.dataset.node_ptr(), reader.dataset.degrees()
         entries = cumulative(degree)[node_ptr]
         graph_entries = np.repeat(np.diff(entries), np.diff(node_ptr))
         half = (self.dim + 1) // 2

@@ -87,7 +87,7 @@ def _graphs(stored: StoredGraphs, node_ptr: Ids) -> tuple[Data, Slices]:
     rows = stored.neighbours(np.arange(node_ptr[-1]))
     start = node_ptr[:-1].repeat(np.diff(node_ptr))
     source = (np.arange(node_ptr[-1]) - start).repeat(rows.lengths)
-    data = Data(x=tensor(stored.features()), edge_index=tensor(np.stack([source, rows.shift(-start)["indices"]])))
+    data = Data(x=tensor(stored.features()), edge_index=tensor(np.stack([source, rows.shift(-start)["ids"]])))
     per_node, each = tensor(node_ptr), torch.arange(len(node_ptr))
     slices: Slices = {"x": per_node, "edge_index": tensor(rows.ptr[node_ptr])}
     if (edge_attr := stored.edge_attr()) is not None:

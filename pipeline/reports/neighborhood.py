@@ -117,7 +117,7 @@ def _graph(dataset: Artifact, wanted: int | None) -> tuple[int, Floats, Ints]:
         raise InvalidInputError("its graph is too large to draw")
     ids = np.arange(pointers[number], pointers[number + 1])
     rows = stored.neighbours(ids)
-    ends = np.stack([np.repeat(np.arange(len(ids)), rows.lengths), rows["indices"] - pointers[number]])
+    ends = np.stack([np.repeat(np.arange(len(ids)), rows.lengths), rows["ids"] - pointers[number]])
     return number, np.asarray(stored.features(ids), dtype=np.float64), ends[:, ends[0] < ends[1]].astype(np.int64)
 
 

@@ -13,7 +13,7 @@ from leap.models.encodings import NodeData
 from leap.models.transform import Statistics
 from leap.pipeline.training.requirements import name_in_batch
 from leap.store import Artifact
-from leap.store.graphs import ArrayBatch, GraphStream
+from leap.store.graphs import ArrayBatch, GraphStream, StoredGraphs
 
 KEPT_BYTES = 256 * 2**20  # tensors of a validation or test part that stay from epoch to epoch
 EVALUATION_NODES = 16_384
@@ -119,6 +119,6 @@ def node_data(arrays: ArrayBatch) -> NodeData:
 
 def evaluation_batch_size(dataset: Artifact, batch_size: int) -> int:
     """Graphs evaluated at once: many, where they are small."""
-    summary = dataset.manifest.summary
-    nodes = max(1.0, summary["nodes"] / max(1, summary["graphs"]))
+    graphs = StoredGraphs.of(dataset)
+    nodes = max(1.0, graphs.num_nodes / max(1, graphs.num_graphs))
     return max(batch_size, min(MOST_GRAPHS, int(EVALUATION_NODES / nodes)))

@@ -119,7 +119,7 @@ def stored_fingerprints(dataset: StoredGraphs) -> Ids:
     ptr = dataset.node_ptr()
     rows = dataset.neighbours(np.arange(ptr[-1]))
     source = np.arange(ptr[-1]).repeat(rows.lengths)
-    return graph_fingerprints(np.stack([source, rows["indices"]]), ptr)
+    return graph_fingerprints(np.stack([source, rows["ids"]]), ptr)
 
 
 def entry_fingerprints(source: Any, target: Any) -> Any:

@@ -201,7 +201,7 @@ class Selection:
         (low, high), (first_graph, last_graph) = shard.nodes, shard.graphs
         nodes, neighbours = self.dataset.shard_rows(shard)
         columns: dict[Any, Array] = dict(nodes.columns)
-        indices = neighbours["indices"]
+        indices = neighbours["ids"]
         first = nodes.ptr[:-1].repeat(nodes.lengths).astype(indices.dtype)  # node of the shard where its graph begins
         entries = np.empty((2, len(indices)), indices.dtype)
         entries[0] = (np.arange(high - low, dtype=indices.dtype) - first).repeat(neighbours.lengths)

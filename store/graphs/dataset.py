@@ -182,7 +182,7 @@ class ShardRows(NamedTuple):
     Attributes
     ----------
     nodes : items are graphs, rows are nodes; columns "x" and, for node tasks, "y" and each part of the masks.
-    neighbours : items are nodes, rows are the entries of the adjacency, "indices" are dataset-wide ids.
+    neighbours : items are nodes, rows are the entries of the adjacency, "ids" of the neighbours are dataset-wide.
     """
 
     nodes: Ragged
@@ -274,7 +274,7 @@ class StoredGraphs(Stored):
         return np.concatenate(pieces) if pieces else np.zeros(1, np.int64)
 
     def neighbours(self, ids: Ids) -> Ragged:
-        """Return the neighbours of ascending nodes as "indices", dataset-wide ids."""
+        """Return the neighbours of ascending nodes as the column "ids", dataset-wide."""
         found = []
         for part, local in self._runs(ids):
             rows = self._neighbours(part)
@@ -282,7 +282,7 @@ class StoredGraphs(Stored):
         return Ragged.concatenate(found) if found else self._neighbours(0).take(ids)
 
     def _neighbours(self, partition: int) -> Ragged:
-        return Ragged(self._array(partition, "indptr"), {"indices": self._array(partition, "indices")})
+        return Ragged(self._array(partition, "indptr"), {"ids": self._array(partition, "indices")})
 
     def degrees(self, partition: int | None = None) -> Ids:
         """Return the degree of every node of the dataset, or of one partition."""
@@ -322,7 +322,7 @@ class StoredGraphs(Stored):
         """
         columns = self._node_columns
         parts = [self.read(part, ["node_ptr", "indptr", "indices", *columns.values()]) for part in shard.partitions]
-        neighbours = [Ragged(part["indptr"], {"indices": part["indices"]}) for part in parts]
+        neighbours = [Ragged(part["indptr"], {"ids": part["indices"]}) for part in parts]
         nodes = {
             name: parts[0][array] if len(parts) == 1 else np.concatenate([part[array] for part in parts])
             for name, array in columns.items()

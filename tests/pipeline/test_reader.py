@@ -155,7 +155,7 @@ def test_rows_features_degrees_and_pointers_survive_the_cut(shape, limits):
     found = reader.dataset.neighbours(ids)
     assert found.lengths.tolist() == np.diff(canonical.indptr)[ids].tolist()
     rows = [canonical.indices[canonical.indptr[v] : canonical.indptr[v + 1]] for v in ids]
-    assert found["indices"].tolist() == np.concatenate([canonical.indices[:0], *rows]).tolist()
+    assert found["ids"].tolist() == np.concatenate([canonical.indices[:0], *rows]).tolist()
     assert np.array_equal(reader.features(ids), canonical.x[ids])
     assert np.array_equal(reader.dataset.degrees(), np.diff(canonical.indptr))
     assert np.array_equal(reader.dataset.node_ptr(), canonical.node_ptr)
