@@ -1,6 +1,7 @@
 """From a sweep file to its runs: every combination of every grid, without what does not matter, each run once."""
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,12 +43,14 @@ class Selection:
         kept = list(runs)
         for what, wanted in axes_of(self.only, "the selection").items():
             there = dict.fromkeys(str(run.values().get(what)) for run in runs)
-            for name in map(str, wanted):
+            spelled = {os.path.normpath(name): name for name in there} if what == "dataset" else {}
+            wanted = tuple(spelled.get(os.path.normpath(str(name)), str(name)) for name in wanted)
+            for name in wanted:
                 if name not in there:
                     raise InvalidInputError(
                         f"the sweep has no {what} {name!r}.{suggestion(name, there)} It has {', '.join(there)}."
                     )
-            kept = [run for run in kept if str(run.values().get(what)) in map(str, wanted)]
+            kept = [run for run in kept if str(run.values().get(what)) in wanted]
         if not kept:
             raise InvalidInputError(f"no run of the sweep fits all of {', '.join(f'--{name}' for name in self.only)}.")
         return kept

@@ -183,6 +183,8 @@ def _value(name: str, value: Any, where: str, folder: Path | None) -> Any:
 
 def _found_from(folder: Path, dataset: str) -> str:
     """Return the name of a dataset, or its path as seen from here instead of from the folder of the file."""
+    if folder == Path():  # as it was written, by which options may name it too
+        return dataset
     is_path = "/" in dataset or "\\" in dataset or (dataset not in known_names() and (folder / dataset).exists())
     return os.path.join(folder, dataset) if is_path and not dataset.startswith("~") else dataset
 

@@ -220,3 +220,14 @@ def test_a_file_of_ones_own_is_read(tmp_path):
     runs = expand(file)
     assert [run.options.network.hops for run in runs[:3]] == [(1,), (2,), (1, 2)]
     assert runs[0].options.flat()["lr"] == 0.01
+
+
+@pytest.mark.parametrize("written", ["mine.json", "./mine.json"])
+@pytest.mark.parametrize("asked", ["mine.json", "./mine.json", "sub/../mine.json"])
+def test_a_path_may_be_spelled_otherwise_than_in_the_file(tmp_path, monkeypatch, written, asked):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "mine.json").touch()
+    (tmp_path / "file.yaml").write_text(f"grids: [{{datasets: [{written}, letters-low]}}]")
+    selection = Selection(only={"dataset": asked})
+    assert {run.dataset for run in expand(load("file.yaml"), selection)} == {written}

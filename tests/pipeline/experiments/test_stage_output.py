@@ -18,7 +18,7 @@ def result(context, write_sweep, write_shapes, tmp_path, monkeypatch):
     file = write_sweep(
         datasets="shapes.json", encodings=["none", "leap-f"], projections=["linear", "deepsets"], seeds=[1, 2]
     )
-    return sweep(file, context, runs=tmp_path / "runs")
+    return sweep(file.name, context, runs=tmp_path / "runs")
 
 
 def written(result, folder):
