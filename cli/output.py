@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from leap.pipeline.events import duration
+from leap.pipeline.wording import human_bytes as human_bytes
+from leap.pipeline.wording import human_params as human_params
+from leap.pipeline.wording import plural as plural
 
 
 class _Console(Console):
@@ -53,47 +55,6 @@ def show_stop(interrupt: KeyboardInterrupt, way_on: str) -> None:
     errors.print(escape(f"Stopped: {notes}. {way_on}" if notes else f"Stopped. {way_on}"), soft_wrap=True)
 
 
-def human_bytes(size: float) -> str:
-    """Return a size such as "4.2 MiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def human_params(params: dict[str, Any], kind: str | None = None) -> str:
-    """Return parameters in one line; what is not set, or means nothing without something else, is left out.
-
-    With a kind, so are those that have their default, except what artifacts are told apart by at a glance.
-    """
-    shown = []
-    defaults = _defaults(kind)
-    for name, value in params.items():
-        if name in defaults and defaults[name] == value:
-            continue
-        if value is None or value is False or (name == "cap_seed" and params.get("cap") is None):
-            continue
-        if name == "partition_bytes":
-            name, value = "partition", human_bytes(value).replace(".0 ", " ")
-        elif name == "direction_values":
-            name, value = "directions", "given"
-        shown.append(f"{name}={value}")
-    return " ".join(shown)
-
-
-def _defaults(kind: str | None) -> dict[str, Any]:
-    from leap.pipeline.derived import RECIPES
-    from leap.pipeline.stages.ingest import IngestOptions
-
-    if kind == "dataset":
-        return IngestOptions().params
-    if kind is None or kind not in RECIPES:
-        return {}
-    fields = RECIPES[kind].model_fields
-    return {name: field.default for name, field in fields.items() if name not in ("hops", "dim")}
-
-
 def table(*columns: str, title: str | None = None, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
     """Return an empty table in the house style.
 
@@ -111,8 +72,3 @@ def table(*columns: str, title: str | None = None, right: tuple[str, ...] = (), 
             no_wrap=column not in fold,
         )
     return result
-
-
-def plural(count: int, noun: str) -> str:
-    """Return "1 artifact", "2 artifacts"."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

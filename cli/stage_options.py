@@ -2,18 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from leap.cli.output import console, human_bytes, human_params, human_seconds, plural, print_json, table
+from leap.cli.output import console, print_json, table
 from leap.cli.settings import Settings
-from leap.pipeline.stages.result import StageResult
+from leap.pipeline.stages.result import COLUMNS, StageResult
 from leap.store.errors import InvalidInputError
-
-NAMES_AT_MOST = 60
-"""Characters of the features' names beyond which a line only says where they come from."""
 
 Dataset = Annotated[
     str,
@@ -45,64 +42,12 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
         return
     if settings.quiet:
         return
-    shown = table(
-        "artifact",
-        "parameters",
-        "key",
-        "",
-        "partitions",
-        "size",
-        "time",
-        right=("partitions", "size", "time"),
-        fold=("parameters",),
-    )
+    shown = table(*COLUMNS, right=COLUMNS[-3:], fold=("parameters",))
     for report in result.artifacts:
-        state = (
-            "[green]cached[/]"
-            if report.cached
-            else f"[yellow]made[/] ({report.resumed} kept)"
-            if report.resumed
-            else "[yellow]made[/]"
-        )
-        if report.view:
-            state = "[green]cached[/] (view)"
+        cells = report.cells()
+        colour = "green" if report.cached else "yellow"
         shown.add_row(
-            report.kind,
-            human_params(report.params, report.kind),
-            report.key[:12],
-            state,
-            str(report.partitions),
-            human_bytes(report.bytes),
-            human_seconds(report.seconds),
+            *(f"[{colour}]{cell}[/]" if name == "" else cell for name, cell in zip(COLUMNS, cells, strict=True))
         )
-    console.print(f"[bold]{escape(result.dataset)}[/]: {escape(_dataset_line(result))}")
+    console.print(f"[bold]{escape(result.dataset)}[/]: {escape(result.about)}")
     console.print(shown)
-
-
-def _dataset_line(result: StageResult) -> str:
-    summary = result["dataset"].summary
-    nature = "categorical feature" if summary["categorical"] else "feature"
-    parts = [
-        plural(summary["graphs"], "graph"),
-        plural(summary["nodes"], "node"),
-        plural(summary["edges"], "edge"),
-        f"{plural(summary['features'], nature)} ({_feature_names(summary)})",
-    ]
-    for name, text in (
-        ("empty_graphs", "empty"),
-        ("self_loops_dropped", "self-loops dropped"),
-        ("duplicate_edges_merged", "repeated edges merged"),
-    ):
-        if summary.get(name):
-            parts.append(f"{summary[name]:,} {text}")
-    if summary.get("classes"):
-        parts.append(f"{len(summary['classes'])} classes")
-    return ", ".join(parts)
-
-
-def _feature_names(summary: dict[str, Any]) -> str:
-    """Names of the attributes or columns that became features, where they are own ones and few; else the source."""
-    notes = summary.get("notes", {})
-    names = notes.get("node_attributes") or notes.get("node_columns") or []
-    listed = ", ".join(names)
-    return listed if names and names != ["x"] and len(listed) <= NAMES_AT_MOST else str(summary["feature_source"])

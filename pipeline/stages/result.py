@@ -3,6 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from leap.pipeline.events import duration
+from leap.pipeline.wording import aligned, human_bytes, human_params, plural
+
+COLUMNS = ("artifact", "parameters", "key", "", "partitions", "size", "time")
+NAMES_AT_MOST = 60
+"""Characters of the features' names beyond which a line only says where they come from."""
 COUNTS = ("graphs", "nodes", "edges", "features", "memberships")
 
 
@@ -35,6 +41,19 @@ class ArtifactReport:
         """The part of the summary that no rounding can change."""
         return {name: self.summary[name] for name in COUNTS if name in self.summary}
 
+    def cells(self) -> tuple[str, ...]:
+        """Return the artifact as a row of a table with the columns `COLUMNS`."""
+        made = f"made ({self.resumed} kept)" if self.resumed else "made"
+        return (
+            self.kind,
+            human_params(self.params, self.kind),
+            self.key[:12],
+            "cached (view)" if self.view else "cached" if self.cached else made,
+            str(self.partitions),
+            human_bytes(self.bytes),
+            duration(self.seconds),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
         return {
@@ -63,6 +82,33 @@ class StageResult:
         """Name of the dataset, which for own data is not the path it was asked for by."""
         return self.artifacts[0].dataset
 
+    @property
+    def about(self) -> str:
+        """The dataset in a line: how many graphs, nodes, edges and features, and what was left out."""
+        summary = self["dataset"].summary
+        nature = "categorical feature" if summary["categorical"] else "feature"
+        parts = [
+            plural(summary["graphs"], "graph"),
+            plural(summary["nodes"], "node"),
+            plural(summary["edges"], "edge"),
+            f"{plural(summary['features'], nature)} ({_feature_names(summary)})",
+        ]
+        for name, text in (
+            ("empty_graphs", "empty"),
+            ("self_loops_dropped", "self-loops dropped"),
+            ("duplicate_edges_merged", "repeated edges merged"),
+        ):
+            if summary.get(name):
+                parts.append(f"{summary[name]:,} {text}")
+        if summary.get("classes"):
+            parts.append(f"{len(summary['classes'])} classes")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        """Return the table that the command prints."""
+        rows = [COLUMNS, *(report.cells() for report in self.artifacts)]
+        return f"{self.dataset}: {self.about}\n{aligned(rows, right=(4, 5, 6))}"
+
     def __getitem__(self, kind: str) -> ArtifactReport:
         """Return the first artifact of a kind."""
         return next(report for report in self.artifacts if report.kind == kind)
@@ -88,3 +134,11 @@ class StageResult:
                 for report in self.artifacts
             ],
         }
+
+
+def _feature_names(summary: dict[str, Any]) -> str:
+    """Return the attributes or columns that became features, if they are the user's own and few; else the source."""
+    notes = summary.get("notes", {})
+    names = notes.get("node_attributes") or notes.get("node_columns") or []
+    listed = ", ".join(names)
+    return listed if names and names != ["x"] and len(listed) <= NAMES_AT_MOST else str(summary["feature_source"])

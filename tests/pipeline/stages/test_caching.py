@@ -191,3 +191,15 @@ def test_a_stage_manifest_holds_nothing_that_rounding_can_change(varied, new_con
     assert any(report.summary != other.summary for report, other in zip(made.artifacts, blurred, strict=True))
     assert StageResult(made.stage, blurred).manifest() == made.manifest()
     assert made.manifest()["artifacts"][0]["counts"]["graphs"] == made["dataset"].summary["graphs"]
+
+
+def test_a_result_prints_as_a_table(new_context):
+    context = new_context()
+    encode("letters-low", ["rwpe"], context=context)
+    lines = str(encode("letters-low", ["rwpe", "lape"], params={"dim": 4}, context=context)).splitlines()
+    assert lines[0] == "letters-low: 2,250 graphs, 10,469 nodes, 6,998 edges, 2 features (coordinates), 15 classes"
+    assert lines[1].split() == ["artifact", "parameters", "key", "partitions", "size", "time"]
+    assert [line.split()[0] for line in lines[2:]] == ["dataset", "rwpe", "lape"]
+    assert "cached (view)" in lines[3]
+    assert " made " in lines[4]
+    assert len({len(line) for line in lines[1:]}) == 1  # the last column is aligned to the right
