@@ -131,10 +131,11 @@ def _distort(
     return moved, edges
 
 
+_NODES = {"low": 10_469, "med": 10_487, "high": 10_508}
 FAMILY = GeneratedFamily(
     *(
         GeneratedSource(
-            embedded_card(f"letters-{level}", stand_in_for=f"Letter-{level}", size=(2_250, 10_508)),
+            embedded_card(f"letters-{level}", stand_in_for=f"Letter-{level}", size=(2_250, _NODES[level])),
             1,
             {"level": level, "copies": 150, "seed": 100 + i},
             letters,
