@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from leap.pipeline.events import duration
 from leap.pipeline.wording import human_bytes as human_bytes
 from leap.pipeline.wording import human_params as human_params
 from leap.pipeline.wording import plural as plural
