@@ -1,22 +1,18 @@
 """`NetworkConfig` and `DatasetFacts`: everything that a network is built from, without torch."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
-from leap.models.registries import ENCODINGS
+from leap.models.registries import BACKBONES, ENCODINGS, PROJECTIONS, BackboneTraits, backbone_traits
 from leap.store.option import Option, Options, option_fields
 
-BackboneName = Literal["gcn", "gat", "gin", "nomp", "gps", "dect-4k", "dect-65k"]
-ProjectionName = Literal["linear", "conv1d", "deepsets", "attention", "attention-pe"]
 TaskName = Literal["graph-classification", "graph-regression", "node-classification"]
 
 LEAPS = ("leap-f", "leap-l")
 LEAP_PARTS = frozenset(LEAPS)
-GLOBAL_BACKBONES = frozenset({"dect-4k", "dect-65k"})
-EVERY_LAYER_BACKBONES = frozenset({"gcn", "gat", "gin"})
 
 
 NETWORK = "The network"
@@ -39,13 +35,18 @@ class Kind:
         backbone, encoding, leap_on = (
             str(values.get(name, fields[name].default)) for name in ("backbone", "encoding", "leap_on")
         )
-        parts = frozenset() if backbone in GLOBAL_BACKBONES else frozenset(encoding.split("+")) - {"none"}
-        return cls(backbone, parts, leap_on, values.get("cap") is not None)
+        kind = cls(backbone, frozenset(encoding.split("+")) - {"none"}, leap_on, values.get("cap") is not None)
+        return replace(kind, parts=frozenset()) if kind.is_global else kind
+
+    @property
+    def traits(self) -> BackboneTraits:
+        """What is known of the backbone; the usual for one whose package is not installed."""
+        return backbone_traits(self.backbone) if self.backbone in BACKBONES else BackboneTraits()
 
     @property
     def is_global(self) -> bool:
         """Whether the backbone looks at whole graphs."""
-        return self.backbone in GLOBAL_BACKBONES
+        return self.traits.looks_at_graphs
 
     @property
     def has_leap(self) -> bool:
@@ -93,7 +94,7 @@ class NetworkConfig(Options):
         Option(
             help="{choices}.",
             flags=("--backbone", "-b"),
-            choices=lambda: get_args(BackboneName),
+            choices=lambda: BACKBONES,
             compared="never",
         ),
     ] = "gcn"
@@ -113,7 +114,7 @@ class NetworkConfig(Options):
         Option(
             help="{choices}.",
             flags=("--projection", "-p"),
-            choices=lambda: get_args(ProjectionName),
+            choices=lambda: PROJECTIONS,
             matters=_leap,
             compared="never",
         ),
@@ -217,7 +218,7 @@ class NetworkConfig(Options):
         Option(
             help="Layers of the backbone (default: the paper's).",
             panel=NETWORK,
-            matters=lambda kind: not kind.is_global and kind.backbone != "nomp",
+            matters=lambda kind: kind.traits.has_layers,
         ),
     ] = None
     pooling: Annotated[
@@ -228,7 +229,8 @@ class NetworkConfig(Options):
     @model_validator(mode="before")
     @classmethod
     def _whole_graphs_need_no_encoding(cls, values: Any) -> Any:
-        if isinstance(values, dict) and str(values.get("backbone")).lower() in GLOBAL_BACKBONES:
+        name = str(values.get("backbone")).lower() if isinstance(values, dict) else ""
+        if name in BACKBONES and backbone_traits(name).looks_at_graphs:
             return {"encoding": "none", **values}
         return values
 
@@ -253,14 +255,15 @@ class NetworkConfig(Options):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "NetworkConfig":
-        if self.backbone in GLOBAL_BACKBONES and self.encoding != "none":
+        traits = backbone_traits(self.backbone)
+        if traits.looks_at_graphs and self.encoding != "none":
             raise ValueError(f"{self.backbone} looks at whole graphs and takes no encoding; use the encoding none")
-        if self.backbone in GLOBAL_BACKBONES and (self.hidden is not None or self.layers is not None):
+        if traits.looks_at_graphs and (self.hidden is not None or self.layers is not None):
             raise ValueError(f"the size of {self.backbone} is its name; leave hidden and layers out")
-        if self.backbone in GLOBAL_BACKBONES and self.pooling != "sum":
+        if traits.looks_at_graphs and self.pooling != "sum":
             raise ValueError(f"{self.backbone} looks at whole graphs and pools no nodes; leave pooling out")
-        if self.backbone == "nomp" and self.layers is not None:
-            raise ValueError("nomp has one layer; leave layers out")
+        if not traits.has_layers and self.layers is not None:
+            raise ValueError(f"{self.backbone} has one layer; leave layers out")
         if self.leap and self.dim % len(self.hops):
             raise ValueError(
                 f"{len(self.hops)} hop counts share the {self.dim} dimensions, which must divide; "
@@ -268,7 +271,7 @@ class NetworkConfig(Options):
             )
         if self.leap_on != "features" and not self.leap:
             raise ValueError(f"leap_on {self.leap_on} needs the encoding leap-f or leap-l")
-        if self.leap_every_layer and (not self.leap or self.backbone not in EVERY_LAYER_BACKBONES):
+        if self.leap_every_layer and not (self.leap and traits.takes_leap_in_every_layer):
             raise ValueError("leap_every_layer needs the encoding leap-f or leap-l, and gcn, gat or gin")
         return self
 

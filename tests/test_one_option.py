@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from leap.pipeline.training.options import OPTIONS
+from leap.models.registries import BACKBONES, PROJECTIONS, BackboneTraits
+from leap.pipeline.experiments.sweep_file import axes_of
+from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("store", "models", "pipeline", "cli")
@@ -131,6 +133,17 @@ def test_every_option_explains_itself(name):
     ],
 )
 def test_fingerprints_stay(values, fingerprint):
-    from leap.pipeline.training.options import TrainOptions
-
     assert TrainOptions.of(values).fingerprint("letters-low", ["key"]).startswith(fingerprint)
+
+
+def test_what_is_registered_can_be_chosen(monkeypatch):
+    class Whole:
+        traits = BackboneTraits(looks_at_graphs=True)
+
+    monkeypatch.setitem(BACKBONES._loaded, "whole", Whole)
+    monkeypatch.setitem(PROJECTIONS._loaded, "folded", object)
+    chosen = TrainOptions.of({"backbone": "Whole", "projection": "folded"}).network
+    assert (chosen.backbone, chosen.encoding, chosen.projection) == ("whole", "none", "folded")
+    assert OPTIONS["backbone"].help.endswith("dect-65k or whole.")
+    assert "layers" not in relevant({"backbone": "whole", "layers": 3})
+    assert axes_of({"backbones": ["WHOLE", "gcn"]}, "here") == {"backbone": ("whole", "gcn")}
