@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := benchmarks cli docs models pipeline store tests
+CODE := benchmarks cli docs leap models pipeline store tests
 
 .PHONY: help setup reproduce test test-all lint format docs bench clean
 

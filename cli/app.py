@@ -4,12 +4,18 @@ from leap.cli import datasets, encode, extract, ingest, predict, report, store, 
 from leap.cli.options import App
 from leap.cli.settings import root
 
+ALIASES = {"dry-run": "plan"}
+"""Other names of options, understood and not shown."""
+
 app = App(
     name="leap",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: ALIASES.get(name, name),
+    },
 )
 app.callback()(root)
 

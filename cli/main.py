@@ -9,18 +9,19 @@ from typing import NoReturn
 from leap import cli
 from leap.pipeline.failures import sentence
 from leap.pipeline.interrupts import stoppable
-from leap.store.errors import LeapError
 
 
 def main() -> None:
     """Run the command line; exit codes are 0 done, 1 the work failed, 2 wrong usage or bad input, 130 stopped."""
-    is_debugging = "--debug" in sys.argv
+    is_debugging, as_json = "--debug" in sys.argv, "--json" in sys.argv
     try:
         with stoppable() as stop:
             try:
                 # A shell may have had Ctrl-C ignored, so nothing that takes time is imported before it is heeded.
                 warnings.showwarning = lambda message, *_: cli.output.show_warning(str(message))
-                cli.app.app()
+                # Alone, typer prints what is wrong with the usage itself; for JSON it must raise.
+                code = cli.app.app(standalone_mode=not as_json)
+                sys.exit(code if isinstance(code, int) else 0)
             except KeyboardInterrupt:  # before there was a command, which would have said how to go on
                 _leave(stop.exit_code or 130)
             except BaseException:  # how a command ends, or what an import makes of an interrupt
@@ -32,8 +33,13 @@ def main() -> None:
     except Exception as error:
         if is_debugging:
             traceback.print_exception(error)
-        cli.output.show_error(sentence(error))
-        sys.exit(error.exit_code if isinstance(error, LeapError) else 1)
+        code = getattr(error, "exit_code", 1)
+        message = error.format_message() if hasattr(error, "format_message") else sentence(error)
+        if as_json:
+            cli.output.print_json({"error": {"type": type(error).__name__, "message": message, "exit_code": code}})
+        else:
+            cli.output.show_error(message)
+        sys.exit(code)
 
 
 def _leave(code: int) -> NoReturn:

@@ -88,6 +88,11 @@ def completing(names: Callable[[], Any], joined_by: str | None = None) -> Callab
     return complete
 
 
+def completing_choices(field: OptionField) -> Callable[[str], list[str]]:
+    """Return what completes a value of an option."""
+    return completing(lambda: field.choices, field.option.joined_by)
+
+
 def _is_configuration(parameter: inspect.Parameter) -> bool:
     kind = parameter.annotation
     return _several(kind) is not None or (isinstance(kind, type) and issubclass(kind, Options))
@@ -134,8 +139,7 @@ def _looks(field: OptionField) -> dict[str, Any]:
         return {"metavar": " "}
     if not field.has_choices:
         return {"metavar": field.option.metavar or PLACEHOLDERS.get(field.type)}
-    complete = completing(lambda: field.choices, field.option.joined_by)
-    return {"metavar": field.option.metavar or "NAME", "autocompletion": complete}
+    return {"metavar": field.option.metavar or "NAME", "autocompletion": completing_choices(field)}
 
 
 def _flag(field: OptionField) -> str:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import leap
+from leap.cli.output import console
 from leap.cli.progress import reporter
 from leap.pipeline.events import Reporter
 from leap.store import Store
@@ -68,7 +70,22 @@ class Settings(Options):
         )
 
 
-def root(context: typer.Context, settings: Settings) -> None:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        console.print(f"leap {leap.__version__}")
+        raise typer.Exit
+
+
+def root(
+    settings: Settings,
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", metavar=" ", help="Print the version and exit.", is_eager=True, callback=_show_version
+        ),
+    ] = False,
+) -> None:
     """Preprocess graphs once, cache everything, and train learnable local positional encodings on it.
 
     Stages build on each other and each makes what it needs first: ingest → extract → encode → train.

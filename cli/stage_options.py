@@ -7,14 +7,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from leap.cli.options import completing
 from leap.cli.output import console, print_json, table
 from leap.cli.settings import Settings
+from leap.pipeline.datasets import known_names
 from leap.pipeline.stages.result import COLUMNS, StageResult
 from leap.store.errors import InvalidInputError
 
+dataset_names = completing(lambda: sorted(known_names()))
 Dataset = Annotated[
     str,
-    typer.Argument(metavar="DATASET", help="A name that [bold]leap datasets[/] lists, or the path of your own data."),
+    typer.Argument(
+        metavar="DATASET",
+        help="A name that [bold]leap datasets[/] lists, or the path of your own data.",
+        autocompletion=dataset_names,
+    ),
 ]
 BudgetGb = Annotated[
     float, typer.Option(metavar="GIB", help="Refuse if neighbourhoods are estimated to take more than this.")

@@ -9,6 +9,7 @@ from rich.markup import escape
 from leap.cli.options import App
 from leap.cli.output import console, errors, human_bytes, human_params, human_seconds, plural, print_json, table
 from leap.cli.settings import Settings
+from leap.cli.stage_options import Dataset
 from leap.store.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 app = App(no_args_is_help=True, help="Look at stored artifacts, explain misses, verify, name and clean up.")
 
 Keys = Annotated[list[str], typer.Argument(metavar="KEY", help="Keys, their first characters, or tags.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would be removed.")]
+Plan = Annotated[bool, typer.Option("--plan", "-n", help="Only say what would be removed.")]
 
 
 def _row(
@@ -148,7 +149,7 @@ def _short(value: Any) -> str:
 def why(
     settings: Settings,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Name or path of the dataset.")],
+    dataset: Dataset,
     parameters: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters that differ from the defaults.")
     ] = None,
@@ -263,7 +264,7 @@ def tag(
 def collect(
     settings: Settings,
     keep_days: Annotated[float, typer.Option(metavar="DAYS", help="Keep what was used in the last DAYS days.")] = 14.0,
-    dry_run: DryRun = False,
+    plan: Plan = False,
 ) -> None:
     """Remove artifacts that nothing refers to: not tagged, pinned, used by a run or stage, nor used lately.
 
@@ -283,7 +284,7 @@ def collect(
     forgotten = store.references.gone_runs()
     verdicts = plan_collection(store, keep_days)
     stale, partial = stale_builds(store, keep_days), stale_writes(store, keep_days)
-    if not dry_run:
+    if not plan:
         for run in forgotten:
             store.references.forget_run(run)
         verdicts = carry_out(store, verdicts, keep_days)
@@ -305,7 +306,7 @@ def collect(
             for v in verdicts
         ]
         left = {"unfinished": stale, "partial": partial, "runs": forgotten}
-        print_json({"dry_run": dry_run, "bytes": size, "artifacts": rows, **left})
+        print_json({"dry_run": plan, "bytes": size, "artifacts": rows, **left})
         return
     shown = table(
         "", "kind", "dataset", "parameters", "key", "size", "reason", right=("size",), fold=("parameters", "reason")
@@ -323,18 +324,18 @@ def collect(
         )
     if verdicts:
         console.print(shown)
-    _say_removed(len(going), size, dry_run)
-    verb = "would go" if dry_run else "removed"
+    _say_removed(len(going), size, plan)
+    verb = "would go" if plan else "removed"
     if stale:
         console.print(f"{plural(len(stale), 'unfinished artifact')} {verb} too.")
     if partial:
         console.print(f"{plural(len(partial), 'interrupted write')} {verb} too.")
     for run in forgotten:
-        console.print(f"Run {escape(run)} {'would be' if dry_run else 'is'} forgotten: its folder is gone.")
+        console.print(f"Run {escape(run)} {'would be' if plan else 'is'} forgotten: its folder is gone.")
 
 
-def _say_removed(count: int, size: float, dry_run: bool) -> None:
-    verb = "would be removed" if dry_run else "removed"
+def _say_removed(count: int, size: float, plan: bool) -> None:
+    verb = "would be removed" if plan else "removed"
     console.print(f"{plural(count, 'artifact')}, {human_bytes(size)}, {verb}.")
 
 
@@ -343,7 +344,7 @@ def remove_artifacts(
     settings: Settings,
     keys: Keys,
     cascade: Annotated[bool, typer.Option("--cascade", help="Also remove what was made from them.")] = False,
-    dry_run: DryRun = False,
+    plan: Plan = False,
 ) -> None:
     """Remove artifacts by key or tag."""
     from leap.store.collect import plan_removal, remove, unreadable
@@ -352,11 +353,11 @@ def remove_artifacts(
     damaged = unreadable(store, keys)
     artifacts = plan_removal(store, keys, cascade=cascade)
     going = [artifact.key for artifact in artifacts] + damaged
-    if not dry_run:
+    if not plan:
         remove(store, going)
     size = sum(artifact.manifest.size for artifact in artifacts)
     if settings.as_json:
-        print_json({"dry_run": dry_run, "bytes": size, "keys": going})
+        print_json({"dry_run": plan, "bytes": size, "keys": going})
         return
     shown = table("kind", "dataset", "parameters", "key", "size", right=("size",), fold=("parameters",))
     for artifact in artifacts:
@@ -370,4 +371,4 @@ def remove_artifacts(
     for key in damaged:
         shown.add_row("[red]damaged[/]", "", "", key[:12], "")
     console.print(shown)
-    _say_removed(len(going), size, dry_run)
+    _say_removed(len(going), size, plan)

@@ -7,13 +7,14 @@ import typer
 from rich.markup import escape
 
 from leap import pipeline
-from leap.cli.options import Several
+from leap.cli.options import Several, completing, completing_choices
 from leap.cli.output import INTERRUPTED, console, print_json, show_stop, table
 from leap.cli.runs import show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
-from leap.cli.stage_options import BudgetGb
+from leap.cli.stage_options import BudgetGb, dataset_names
+from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.options import OPTIONS, TrainOptions
 
 PART = "A part of it"
 INSTEAD = "Instead of the file's; repeat for several values"
@@ -29,6 +30,7 @@ def sweep(
         typer.Argument(
             metavar="SWEEP",
             help="Name of a preset ([bold]--list[/] shows all), or a YAML file of your own.",
+            autocompletion=completing(presets),
             show_default=False,
         ),
     ] = None,
@@ -46,19 +48,34 @@ def sweep(
     dataset: Annotated[
         list[str] | None,
         typer.Option(
-            "--dataset", "--datasets", metavar="NAME", help="Only runs on this one; repeatable.", rich_help_panel=PART
+            "--dataset",
+            "--datasets",
+            metavar="NAME",
+            help="Only runs on this one; repeatable.",
+            rich_help_panel=PART,
+            autocompletion=dataset_names,
         ),
     ] = None,
     backbone: Annotated[
         list[str] | None,
         typer.Option(
-            "--backbone", "-b", metavar="NAME", help="Only runs with this one; repeatable.", rich_help_panel=PART
+            "--backbone",
+            "-b",
+            metavar="NAME",
+            help="Only runs with this one; repeatable.",
+            rich_help_panel=PART,
+            autocompletion=completing_choices(OPTIONS["backbone"]),
         ),
     ] = None,
     encoding: Annotated[
         list[str] | None,
         typer.Option(
-            "--encoding", "-e", metavar="NAME", help="Only runs with this one; repeatable.", rich_help_panel=PART
+            "--encoding",
+            "-e",
+            metavar="NAME",
+            help="Only runs with this one; repeatable.",
+            rich_help_panel=PART,
+            autocompletion=completing_choices(OPTIONS["encoding"]),
         ),
     ] = None,
     on: Annotated[
@@ -68,6 +85,7 @@ def sweep(
             metavar="DATASET",
             help="Instead of the file's datasets: a name, or the path of your own data; repeatable.",
             rich_help_panel=PART,
+            autocompletion=dataset_names,
         ),
     ] = None,
     runs: Annotated[
@@ -130,7 +148,6 @@ def sweep(
         _list(settings)
         return
     from leap.pipeline.experiments.expand import Selection
-    from leap.pipeline.experiments.sweep_file import load
 
     file = load(str(source))
     # What is given on the command line counts more than what the file says.
@@ -169,7 +186,6 @@ def sweep(
 
 def _list(settings: Settings) -> None:
     from leap.pipeline.experiments.expand import expand
-    from leap.pipeline.experiments.sweep_file import load, presets
 
     entries: list[dict[str, Any]] = []
     for name in presets():

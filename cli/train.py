@@ -34,10 +34,10 @@ def train(
     runs: Annotated[
         Path, typer.Option("--runs", metavar="DIR", help="Folder of all runs.", rich_help_panel=RUN)
     ] = Path("runs"),
-    dry_run: Annotated[
+    plan: Annotated[
         bool,
         typer.Option(
-            "--dry-run",
+            "--plan",
             metavar=" ",
             help="Show the plan and the parameter counts, and train nothing.",
             rich_help_panel=RUN,
@@ -67,11 +67,11 @@ def train(
     Folds run in parallel, one thread each. The same request is answered from its run folder.
 
     [dim]leap train letters-high --backbone nomp --encoding leap-l --projection conv1d[/]
-    [dim]leap train letters-high --backbone gcn --encoding lape+leap-l --dry-run[/]
+    [dim]leap train letters-high --backbone gcn --encoding lape+leap-l --plan[/]
     """
-    if dry_run:
-        plan = pipeline.plan_training(dataset, options, settings.context(), reading, runs=runs)
-        print_json(plan.as_json()) if settings.as_json else show_plan(plan)
+    if plan:
+        planned = pipeline.plan_training(dataset, options, settings.context(), reading, runs=runs)
+        print_json(planned.as_json()) if settings.as_json else show_plan(planned)
         return
     try:
         result = pipeline.train(

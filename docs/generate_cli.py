@@ -1,13 +1,14 @@
-"""Write docs/cli.md from the commands themselves: python docs/generate_cli.py."""
+"""Write docs/cli.md and docs/sweep-files.md from the commands and options themselves: python docs/generate_cli.py."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
 PAGE = Path(__file__).with_name("cli.md")
+SWEEP_PAGE = Path(__file__).with_name("sweep-files.md")
 GLOBAL = "Global options"
 HEAD = """\
 # Commands
@@ -20,6 +21,90 @@ Exit codes: 0 done, 1 the work failed, 2 wrong usage or bad input. Results go to
 `params`, `key`, `cached`, `view` (answered by a larger artifact), `seconds`, `bytes`, `partitions`, `resumed`
 (partitions that an interrupted run had left) and `summary`.
 """
+SWEEP_HEAD = """\
+# Sweep files
+
+This page is generated from the code. A sweep file says in YAML which runs to do; `leap sweep FILE` does them, and `leap
+sweep FILE --plan` shows what they will take. The presets that `leap sweep --list` shows are such files.
+
+```yaml
+name: mine
+description: Does LEAP help on my graphs?
+common:
+  epochs: 50
+grids:
+  - datasets: [letters-low, ./my-graphs.json]
+    backbones: [gcn, nomp]
+    encodings: [none, rwpe, lape+leap-l]
+    hops: [1, 1+2]
+    exclude:
+      - {backbone: nomp, encoding: none}
+reading:
+  graph_label: family
+```
+
+A grid stands for all combinations of the values of its options; what it does not name has its default. Values that do
+not matter to a network are left out, so no run is done twice: without LEAP, `hops` changes nothing. Names are
+understood in any case. A mistake is named, with a suggestion, before anything is done.
+
+| key of a file | |
+|---|---|
+| `name` | Name of the sweep; that of the file unless given. |
+| `description` | A sentence about it. |
+| `common` | Values of options for all grids; a grid's own count more. |
+| `grids` | A list of grids. |
+| `reading` | How datasets are read, see below. |
+
+| key of a grid | |
+|---|---|
+| `dataset` | A name that `leap datasets` lists, or the path of your own graphs. A path contains a `/` and is relative \
+to the file. |
+| `only` | A list of conditions; a combination is kept if it fits one of them. A condition names options and values, \
+and fits a combination that has one of the values for each. |
+| `exclude` | A list of conditions; a combination that fits one of them is left out. |
+| any option below | A value, or a list of values. |
+
+`dataset` and every option that does not end in s may be written in the plural: `datasets`, `seeds`. For the projection,
+`published-best` stands for the one that the paper's main table has for the dataset, backbone and encoding.
+"""
+
+
+def sweep_page() -> str:
+    """Return the page of sweep files."""
+    from leap.pipeline.stages.ingest import IngestOptions
+    from leap.pipeline.training.options import OPTIONS
+    from leap.store.option import option_fields
+
+    sections = [SWEEP_HEAD, "## Options\n"]
+    for panel in dict.fromkeys(field.option.panel for field in OPTIONS.values()):
+        named = "" if panel is None else f"{panel}:\n\n"
+        sections.append(named + _fields(field for field in OPTIONS.values() if field.option.panel == panel))
+    reading = _fields(option_fields(IngestOptions).values())
+    sections.append(f"## Keys of reading\n\nThe same as the options of `leap ingest`, which count more.\n\n{reading}")
+    return "\n".join(sections)
+
+
+def _fields(fields: Iterable[Any]) -> str:
+    rows = [f"| `{field.name}` | {_values(field)} | {_yaml(field.default)} | {field.help} |" for field in fields]
+    return "\n".join(["| key | value | default | |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _values(field: Any) -> str:
+    if field.has_choices:
+        listed = ", ".join(f"`{choice}`" for choice in field.choices)
+        return listed + (f", joined by `{field.option.joined_by}`" if field.option.joined_by else "")
+    if field.is_many:
+        return "`1`, or `1+2` for both" if field.type is int else "list of names"
+    plain = {int: "whole number", float: "number", bool: "`true` or `false`"}.get(field.type, "text")
+    return f"{plain} {field.bounds}".strip()
+
+
+def _yaml(default: Any) -> str:
+    if default is None:
+        return ""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{'+'.join(map(str, default)) if isinstance(default, tuple) else default}`"
 
 
 def page() -> str:
@@ -117,3 +202,4 @@ def _cell(text: str | None) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    SWEEP_PAGE.write_text(sweep_page())

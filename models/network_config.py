@@ -92,7 +92,7 @@ class NetworkConfig(Options):
     backbone: Annotated[
         str,
         Option(
-            help="{choices}.",
+            help="Backbone: {choices}.",
             flags=("--backbone", "-b"),
             choices=lambda: BACKBONES,
             compared="never",
@@ -101,7 +101,7 @@ class NetworkConfig(Options):
     encoding: Annotated[
         str,
         Option(
-            help="{choices}, or a sum such as lape+leap-l; dect-4k and dect-65k take none.",
+            help="Encoding: {choices}, or a sum such as lape+leap-l; dect-4k and dect-65k take none.",
             flags=("--encoding", "-e"),
             choices=lambda: ("none", *encoding_parts()),
             joined_by="+",
@@ -112,7 +112,7 @@ class NetworkConfig(Options):
     projection: Annotated[
         str,
         Option(
-            help="{choices}.",
+            help="Projection of LEAP: {choices}.",
             flags=("--projection", "-p"),
             choices=lambda: PROJECTIONS,
             matters=_leap,

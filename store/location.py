@@ -93,7 +93,7 @@ def checked(path: str) -> str:
 @contextlib.contextmanager
 def writing(url: str) -> Iterator[None]:
     """Turn the operating system's refusals to write into errors that say what to do."""
-    way_out = "Free some ('leap store gc --dry-run' lists what is unused) or choose another place with --store."
+    way_out = "Free some ('leap store gc --plan' lists what is unused) or choose another place with --store."
     try:
         with needing_space(f"the store at {url}", way_out):
             yield

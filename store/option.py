@@ -208,14 +208,17 @@ def _taken_apart(annotation: Any) -> tuple[Any, bool, tuple[str, ...]]:
 
 
 def _bounds(metadata: list[Any]) -> str:
-    found = []
-    for each in metadata:
-        if isinstance(each, Ge):
-            found.append(f"≥ {each.ge}")
-        elif isinstance(each, Gt):
-            found.append(f"> {each.gt}")
-        elif isinstance(each, Le):
-            found.append(f"≤ {each.le}")
-        elif isinstance(each, Lt):
-            found.append(f"< {each.lt}")
+    signs = ((Ge, "ge", "≥"), (Gt, "gt", ">"), (Le, "le", "≤"), (Lt, "lt", "<"))
+    found = [
+        f"{sign} {_number(getattr(each, name))}"
+        for each in metadata
+        for kind, name, sign in signs
+        if isinstance(each, kind)
+    ]
     return ", ".join(found)
+
+
+def _number(value: Any) -> str:
+    """Return a bound as people write it: 4096, but 2^63."""
+    is_large_power = isinstance(value, int) and value >= 2**20 and value.bit_count() == 1
+    return f"2^{value.bit_length() - 1}" if is_large_power else str(value)

@@ -321,7 +321,7 @@ class ArtifactStore:
         if free is not None and size + SPACE_MARGIN > free:
             raise NoSpaceError(
                 f"the result needs about {size / 2**20:,.1f} MiB, and the disk of the store at {self.url} has "
-                f"{free / 2**20:,.1f} MiB free. Free some ('leap store gc --dry-run' lists what is unused) or choose "
+                f"{free / 2**20:,.1f} MiB free. Free some ('leap store gc --plan' lists what is unused) or choose "
                 "another place with --store."
             )
 

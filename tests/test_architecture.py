@@ -55,8 +55,8 @@ def test_no_test_looks_at_the_clock():
 def test_every_package_folder_is_installed():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {path.parent.relative_to(ROOT) for path in MODULES}
-    assert sorted(settings["packages"]) == sorted("leap." + ".".join(folder.parts) for folder in folders)
-    assert settings["package-dir"] == {f"leap.{layer}": layer for layer in LAYERS}
+    assert sorted(settings["packages"]) == sorted(["leap", *("leap." + ".".join(folder.parts) for folder in folders)])
+    assert settings["package-dir"] == {"leap": "leap"} | {f"leap.{layer}": layer for layer in LAYERS}
 
 
 # Runs every command in one fresh interpreter and prints which heavy packages each of them was the first to load.

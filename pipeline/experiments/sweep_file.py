@@ -165,7 +165,7 @@ def axes_of(entry: Any, where: str, folder: Path | None = None) -> Axes:
 
 def _value(name: str, value: Any, where: str, folder: Path | None) -> Any:
     if name == "dataset":
-        return value if folder is None else _found_from(folder, str(value))
+        return value if folder in (None, Path()) else _found_from(folder, str(value))
     field = OPTIONS[name]
     if field.is_many:  # of one run: 1, "1+2" or [1, 2]
         parts = value if isinstance(value, (list, tuple)) else str(value).split("+")
@@ -186,7 +186,7 @@ def _found_from(folder: Path, dataset: str) -> str:
     if folder == Path():  # as it was written, by which options may name it too
         return dataset
     is_path = "/" in dataset or "\\" in dataset or (dataset not in known_names() and (folder / dataset).exists())
-    return os.path.join(folder, dataset) if is_path and not dataset.startswith("~") else dataset
+    return os.path.join(folder, dataset.removeprefix("./")) if is_path and not dataset.startswith("~") else dataset
 
 
 def _mapping(value: Any, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:

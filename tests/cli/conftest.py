@@ -72,6 +72,7 @@ def lightly() -> Callable[..., str]:
     script = """
 import sys
 from leap.cli.main import main
+sys.argv[0] = "leap"
 try:
     main()
 except SystemExit as leaving:

@@ -81,6 +81,87 @@ def test_raw_files_are_looked_for_under_data(leap, tu_folder, tmp_path):
     assert leap("ingest", "mine", "--data", tmp_path / "elsewhere", "--json").json["artifacts"][0]["cached"] is True
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize(
+    ("command", "kind", "words"),
+    [
+        (["ingest", "Leter-high"], "UnknownDatasetError", "Did you mean 'Letter-high'?"),
+        (
+            ["train", "letters-low", "-e", "rwpe+leapl"],
+            "InvalidInputError",
+            "no encoding 'leapl'. Did you mean",
+        ),
+        (["train", "letters-low", "--dim", "ten"], "BadParameter", "'--dim'"),
+        (["extract"], "MissingParameter", "DATASET"),
+        (["ingest", "letters-low", "--nothing"], "NoSuchOption", "--nothing"),
+        (["sweep", "paper-mian"], "InvalidInputError", "Did you mean 'paper-main'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_errors_under_json_are_one_object_and_keep_their_exit_code(leap, command, kind, words, where):
+    plain = leap(*command)
+    assert (plain.code, plain.out) == (2, "")
+    outcome = leap(*(["--json", *command] if where == "before" else [*command, "--json"]))
+    assert (outcome.code, outcome.err) == (2, "")
+    error = outcome.json["error"]
+    assert (error["type"], error["exit_code"]) == (kind, 2)
+    assert words in error["message"]
+
+
+def test_an_unexpected_error_under_json_is_an_object_too(leap, monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr("leap.pipeline.datasets.catalog", broken)
+    outcome = leap("datasets", "--json")
+    assert outcome.code == 1
+    assert outcome.json["error"]["exit_code"] == 1
+    assert "out of luck" in outcome.json["error"]["message"]
+
+
+def test_a_plan_has_one_name_and_the_old_one_is_understood(leap, filled, snapshot):
+    before = snapshot(filled)
+    for command in (["train", "letters-low", "-e", "rwpe", "--dim", "6"], ["store", "gc", "--keep-days", "0"]):
+        new, old = leap(*command, "--plan", "--json"), leap(*command, "--dry-run", "--json")
+        assert new.code == old.code == 0
+        assert new.json == old.json
+        shown = leap(*command, "--help").out
+        assert "--plan" in shown
+        assert "--dry-run" not in shown
+    assert snapshot(filled) == before
+
+
+@pytest.mark.parametrize("option", ["--version"])
+def test_the_version_is_that_of_the_package(leap, option):
+    import leap as package
+
+    outcome = leap(option)
+    assert (outcome.code, outcome.out) == (0, f"leap {package.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("leap ingest letters-l", "letters-low"),
+        ("leap extract triad", "triads"),
+        ("leap train letters-low --backbone no", "nomp"),
+        ("leap train letters-low -e lape+leap-", "lape+leap-f lape+leap-l"),
+        ("leap train letters-low --pooling m", "mean"),
+        ("leap train letters-low --features co", "constant"),
+        ("leap sweep paper-h", "paper-hiv paper-hops"),
+        ("leap sweep quick --class-weight f", "frequency"),
+        ("leap sweep quick --on romanes", "romanesque"),
+        ("leap store why rwpe triad", "triads"),
+        ("leap train letters-low --leap-e", "--leap-every-layer"),
+    ],
+)
+def test_names_and_choices_are_completed_lightly(lightly, monkeypatch, words, completed):
+    monkeypatch.setenv("_LEAP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert lightly().split() == completed.split()
+
+
 @pytest.mark.parametrize("command", [["ingest"], ["extract"], ["encode", "-e", "rwpe"]], ids=lambda c: c[0])
 def test_quiet_says_nothing(leap, command):
     outcome = leap(*command, "letters-low", "--quiet")

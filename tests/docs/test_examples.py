@@ -7,6 +7,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
+
+from leap.pipeline.experiments.expand import expand
+from leap.pipeline.experiments.sweep_file import parse
+from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.training.options import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,6 +49,17 @@ def test_documents_print_what_they_say(path):
 
 def test_the_page_of_commands_is_that_of_the_code():
     assert generate_cli.PAGE.read_text() == generate_cli.page(), "run python docs/generate_cli.py"
+
+
+def test_the_page_of_sweep_files_is_that_of_the_code():
+    text = generate_cli.SWEEP_PAGE.read_text()
+    assert text == generate_cli.sweep_page(), "run python docs/generate_cli.py"
+    for name in (*OPTIONS, *IngestOptions.model_fields):
+        assert f"\n| `{name}` | " in text
+    example = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.S)[0])
+    runs = expand(parse(example, "example"))
+    assert len(runs) == 2 * (4 + 3)  # hops matter to one encoding of three
+    assert {run.options.epochs for run in runs} == {50}
 
 
 def test_every_command_is_run_or_excused():

@@ -231,3 +231,43 @@ def test_a_path_may_be_spelled_otherwise_than_in_the_file(tmp_path, monkeypatch,
     (tmp_path / "file.yaml").write_text(f"grids: [{{datasets: [{written}, letters-low]}}]")
     selection = Selection(only={"dataset": asked})
     assert {run.dataset for run in expand(load("file.yaml"), selection)} == {written}
+
+
+def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
+    folder = tmp_path / "sweeps"
+    folder.mkdir()
+    (folder / "beside.json").touch()
+    (folder / "triads").mkdir()  # a name that is known counts as such
+    (folder / "mine.yaml").write_text(
+        "grids:\n  - datasets: [./a.json, ../data/b, beside.json, triads, letters-low, /abs/c, ~/d.json]\n"
+        "    exclude: [{dataset: ./a.json, seed: 1}]\n    seeds: [1, 2]\n    encoding: none\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    runs = expand(load("sweeps/mine.yaml"))
+    assert list(dict.fromkeys(run.dataset for run in runs)) == [
+        *("sweeps/a.json", "sweeps/../data/b", "sweeps/beside.json", "triads", "letters-low", "/abs/c", "~/d.json")
+    ]
+    assert [run.options.seed for run in runs if run.dataset == "sweeps/a.json"] == [2]
+    monkeypatch.chdir(folder)
+    assert [run.dataset for run in expand(load("mine.yaml"))][:2] == ["./a.json", "../data/b"]
+
+
+def test_names_are_understood_in_any_case():
+    file = grid(backbones=["GCN", "NoMP"], encodings="LaPE+LEAP-L", only=[{"backbone": "nomp"}, {"backbone": "Gcn"}])
+    chosen = Selection(only={"backbone": "NOMP"}, instead={"pooling": "Mean", "projection": "Linear"})
+    (run,) = expand(file, chosen)
+    network = run.options.network
+    assert (network.backbone, network.encoding) == ("nomp", "lape+leap-l")
+    assert (network.pooling, network.projection) == ("mean", "linear")
+
+
+def test_any_option_can_be_given_instead_of_the_files():
+    file = grid(encodings="leap-l", dim=[2, 4], hops=1, lr=0.5)
+    runs = expand(file, Selection(instead={"lr": [0.1, 0.2], "hops": "1+2", "dim": 8, "cap": 3}))
+    assert {(run.options.lr, run.options.network.hops, run.options.cap) for run in runs} == {
+        (0.1, (1, 2), 3),
+        (0.2, (1, 2), 3),
+    }
+    assert {run.options.network.dim for run in runs} == {2, 4}, "a comparison stays"
+    with pytest.raises(InvalidInputError, match=r"no field 'poling'. Did you mean 'pooling'\?"):
+        expand(file, Selection(instead={"poling": "mean"}))
