@@ -76,8 +76,8 @@ def comparisons(results: Results) -> Section | None:
         text.append(f"{shown} of {counted(len(made), 'comparison')} show a difference.")
         if fewest <= 10:
             text[0] += (
-                f" With {fewest} pairs, only large differences can be shown. More seeds (--seed) make each fold's "
-                "difference steadier, more splits (--split-seed) add pairs."
+                f" With as few as {fewest} pairs, only large differences can be shown. More seeds (--seed) make each "
+                "fold's difference steadier, more splits (--split-seed) add pairs."
             )
     untested = len(pairs(results)) - len(made)
     if untested:

@@ -39,10 +39,10 @@ def cost(results: Results) -> Section | None:
     table = Table(
         "cost",
         "Cost of each encoding",
-        "Preprocessing and store size are of what an encoding needs beside the dataset, made once and shared by all "
-        "runs; cache hits count artifacts that a run found ready. Times of an epoch and of a fold, early stops "
-        "included, and parameters are medians over backbones, projections and folds, as measured on the machines "
-        "that trained them.",
+        "Preprocessing and store size cover what an encoding needs besides the dataset; it is made once and shared by "
+        "all runs. Cache hits count artifacts that a run found ready. Times of an epoch and of a fold, which may stop "
+        "early, and numbers of parameters are medians over backbones, projections and folds, as measured on the "
+        "machines that trained them.",
         ("dataset", "encoding"),
         ("preprocessing", "in the store", "cache hits", "epoch", "fold", "parameters", "runs"),
         tuple(tuple(group) for group in grouped(rows, lambda row: row[0]).values()),
@@ -52,9 +52,11 @@ def cost(results: Results) -> Section | None:
     plots: tuple[Plot, ...] = ()
     if len(ratios) > 1:
         numbers = ", ".join(f"{encoding_label(name)} {ratio:.2f}" for name, ratio in ratios.items())
-        draw = partial(draw_bars, ratios, "Time of an epoch", "times that without encoding")
+        draw = partial(draw_bars, ratios, "Time of an epoch", "relative to no encoding")
         panel = Panel("cost-epochs", f"Time of an epoch relative to no encoding: {numbers}", draw)
-        plots = (Plot("Time of an epoch relative to the same network without encoding: median over all.", (panel,)),)
+        plots = (
+            Plot("Compared with the same network without encoding: median over datasets and backbones.", (panel,)),
+        )
     return Section("cost", "At what cost?", tables=(table, *([timed] if timed else [])), plots=plots)
 
 

@@ -125,7 +125,7 @@ def best(results: Results) -> Section | None:
     columns += ("published best", "published result", "published gain") if any(row[-1] for row in rows) else ()
     caption = (
         "The best of all backbones, encodings and projections by test score, and what it gains relative to the worst "
-        "baseline, as the paper counts."
+        "baseline, as the paper counts it."
     )
     shown = (tuple(row[: len(columns) + 1] for row in rows),)
     table = Table("best", "Best approach for each dataset", caption, ("dataset",), columns, shown)

@@ -116,8 +116,8 @@ def _tested(results: Results, facts: Facts) -> str:
     facts["comparisons"] = {"all": len(made), "better": better, "worse": worse}
     rest = len(made) - better - worse
     caution = (
-        " That does not prove the methods equal: few folds show only large differences, more seeds or splits also "
-        "smaller ones."
+        " That does not prove the methods equal: with few folds only large differences show, and more seeds or splits "
+        "would reveal smaller ones."
         if rest
         else ""
     )
@@ -149,8 +149,8 @@ def _reproduced(results: Results, facts: Facts) -> str:
     facts["published"] = {"cells": len(distances), "within_two_std": near}
     mean = minus(f"{mean_and_spread(distances)[0]:+.1f}")
     return (
-        f"Of the {counted(len(distances), 'cell')} that the paper prints too, {near} lie within two standard "
-        f"deviations of its value (mean distance {mean} σ)."
+        f"Of the {counted(len(distances), 'result')} that the paper prints too, {near} lie within two standard "
+        f"deviations of the published value (mean distance {mean} σ)."
     )
 
 
@@ -178,9 +178,9 @@ def _stand_ins(results: Results) -> str:
         return ""
     names = joined([dataset_label(name, real) for name, real in sorted(found.items())])
     return (
-        f"{names} is a generated dataset: no published numbers belong to it."
+        f"{names} is a generated dataset: no published numbers apply to it."
         if len(found) == 1
-        else f"{names} are generated datasets: no published numbers belong to them."
+        else f"{names} are generated datasets: no published numbers apply to them."
     )
 
 
@@ -205,6 +205,6 @@ def _without_score(results: Results, facts: Facts) -> str:
     facts["folds_without_score"] = found
     shown = joined([*list(found)[:3], *([f"{len(found) - 3} more"] if len(found) > 3 else [])])
     return (
-        f"{counted(sum(found.values()), 'fold')} ended without a score that is a number, and the means are over the "
-        f"others. Concerned: {shown}."
+        f"No score, because it is not a number: {counted(sum(found.values()), 'fold')} of {shown}. The means are over "
+        "the other folds."
     )

@@ -34,7 +34,7 @@ def test_scores_that_are_no_numbers_are_left_out_and_said_to_be(made, tmp_path):
     made(("BZR", LEAP, [0.8, float("nan"), 0.6]), ("BZR", NONE, [0.5, 0.5, 0.5]))
     written = report(tmp_path / "runs", tmp_path / "out")
     assert "70.0" in written.tables["main"][1].read_text()
-    assert "1 fold ended without a score that is a number" in written.summary[-1]
+    assert "not a number: 1 fold of BZR-gcn-leap-l-" in written.summary[-1]
     assert list(written.numbers["folds_without_score"].values()) == [1]
     page = Text(written.index.read_text())
     assert "nan" not in page.text.lower().split()
