@@ -1,6 +1,6 @@
 """The report: statistics, tables, figures and one page to look at.
 
-Only `neighborhood` needs torch; like all names of `__init__.pyi` it is imported when first used.
+Only `closeup` needs torch; like all names of `__init__.pyi` it is imported when first used.
 """
 
 import lazy_loader as lazy

@@ -1,3 +1,3 @@
-from . import neighborhood as neighborhood
+from . import closeup as closeup
 from .write import ReportResult as ReportResult
 from .write import report as report

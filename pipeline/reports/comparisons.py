@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from leap.pipeline.reports.names import BASELINES, LEAPS, against_label, backbone_label, by, counted, encoding_label
 from leap.pipeline.reports.page import Section
-from leap.pipeline.reports.results import Cell, FinishedRun, Key, Results, grouped
+from leap.pipeline.reports.runs import Cell, FinishedRun, Key, Results, grouped
 from leap.pipeline.reports.statistics import (
     LEVEL,
     PairedTest,
@@ -16,7 +16,7 @@ from leap.pipeline.reports.statistics import (
     paired_test,
     verdict,
 )
-from leap.pipeline.reports.tables import Table
+from leap.pipeline.reports.table import Table
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from leap.pipeline.published import lookup
 from leap.pipeline.reports.figures import draw_bars
 from leap.pipeline.reports.names import TIMED, backbone_label, by, encoding_label
 from leap.pipeline.reports.page import Panel, Plot, Section
-from leap.pipeline.reports.results import FinishedRun, Results, grouped
-from leap.pipeline.reports.tables import Row, Table
+from leap.pipeline.reports.runs import FinishedRun, Results, grouped
+from leap.pipeline.reports.table import Row, Table
 
 
 def epoch_ratios(results: Results) -> dict[str, float]:

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from leap.pipeline.reports.tables import WRITERS, Table
+from leap.pipeline.reports.table import WRITERS, Table
 
 
 @dataclass(frozen=True)

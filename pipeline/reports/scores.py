@@ -22,8 +22,8 @@ from leap.pipeline.reports.names import (
     encoding_label,
 )
 from leap.pipeline.reports.page import Panel, Plot, Section
-from leap.pipeline.reports.results import Cell, FinishedRun, Key, Results, best_by, datasets_of, grouped
-from leap.pipeline.reports.tables import Entry, Table, dataset_lines, grid, value_of
+from leap.pipeline.reports.runs import Cell, FinishedRun, Key, Results, best_by, datasets_of, grouped
+from leap.pipeline.reports.table import Entry, Table, dataset_lines, grid, value_of
 
 MARKS = "Best, second and worst encoding of each backbone are marked."
 

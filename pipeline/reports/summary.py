@@ -18,9 +18,9 @@ from leap.pipeline.reports.names import (
     minus,
 )
 from leap.pipeline.reports.page import Section
-from leap.pipeline.reports.results import Cell, Results, grouped
+from leap.pipeline.reports.runs import Cell, Results, grouped
 from leap.pipeline.reports.statistics import average_ranks, mean_and_spread
-from leap.pipeline.reports.tables import value_of
+from leap.pipeline.reports.table import value_of
 
 WITHIN = 2.0  # standard deviations
 SAME = 1e-9  # means that differ by less share a place

@@ -12,13 +12,13 @@ import matplotlib as mpl
 from leap.pipeline import reports
 from leap.pipeline.datasets import known_names
 from leap.pipeline.events import Reporter
-from leap.pipeline.reports import comparisons, cost, folds, scores
+from leap.pipeline.reports import comparisons, cost, scores, spread
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
 from leap.pipeline.reports.names import by, counted, joined
 from leap.pipeline.reports.page import Missing, Section, page
-from leap.pipeline.reports.results import FinishedRun, Results, last_day, read_runs
+from leap.pipeline.reports.runs import FinishedRun, Results, last_day, read_runs
 from leap.pipeline.reports.summary import summary
-from leap.pipeline.reports.tables import WRITERS
+from leap.pipeline.reports.table import WRITERS
 from leap.store import Store
 from leap.store.disk import replacing
 from leap.store.errors import InvalidInputError, LeapError
@@ -39,7 +39,7 @@ class SectionSpec(NamedTuple):
 SECTIONS: tuple[SectionSpec, ...] = (
     SectionSpec(scores.main, "the main table", ("paper-main",)),
     SectionSpec(comparisons.comparisons, "paired comparisons", ("paper-main",)),
-    SectionSpec(folds.boxes, "box plots", ("paper-main",)),
+    SectionSpec(spread.boxes, "box plots", ("paper-main",)),
     SectionSpec(scores.best, "the best approach for each dataset", ("paper-main",)),
     SectionSpec(scores.projections, "projections", ("paper-projections",)),
     SectionSpec(scores.hops, "hops", ("paper-hops",)),
@@ -47,8 +47,8 @@ SECTIONS: tuple[SectionSpec, ...] = (
     SectionSpec(scores.ect, "directions and scale of the transform", ("paper-ect",)),
     SectionSpec(scores.dect, "comparison with the global DECT", ("paper-dect",)),
     SectionSpec(scores.synthetic, "synthetic triads", ("paper-synthetic",)),
-    SectionSpec(folds.molecules, "Alchemy and HIV", ("paper-alchemy", "paper-hiv")),
-    SectionSpec(folds.curves, "training curves", ("paper-curves",)),
+    SectionSpec(spread.molecules, "Alchemy and HIV", ("paper-alchemy", "paper-hiv")),
+    SectionSpec(spread.curves, "training curves", ("paper-curves",)),
     SectionSpec(cost.cost, "time and cost", ("paper-time",)),
 )
 
@@ -162,7 +162,7 @@ def _look(results: Results, store: Store | None, graph: int | None) -> tuple[Sec
     reason = ""
     for run in sorted(candidates, key=lambda run: (run.transform["hops"] != "1", run.name)):
         try:
-            return reports.neighborhood.neighborhood(run, reports.neighborhood.look_at(run, store, graph)), ""
+            return reports.closeup.closeup(run, reports.closeup.look_at(run, store, graph)), ""
         except LeapError as error:
             reason = reason or str(error)
     return None, reason

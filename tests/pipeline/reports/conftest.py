@@ -16,7 +16,7 @@ from leap.models.network_config import NetworkConfig
 from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.published import lookup
-from leap.pipeline.reports.results import FinishedRun, read_runs
+from leap.pipeline.reports.runs import FinishedRun, read_runs
 from leap.pipeline.training.options import TrainOptions
 
 GUESS = {"none": 0.62, "rwpe": 0.70, "lape": 0.68, "leap-f": 0.78, "leap-l": 0.80, "lape+leap-l": 0.81, "lect": 0.7}

@@ -19,15 +19,13 @@ def imported(path: Path) -> set[str]:
 
 def test_runs_and_their_folders_are_read_in_one_module():
     declared = {
+        "runs.py": {"leap.pipeline.engine.results", "leap.pipeline.engine.run_folder"},
+        "closeup.py": {"leap.pipeline.training.checkpoint"},
         "names.py": {"leap.pipeline.training.options"},  # what an option is called, not what a run did
-        "neighborhood.py": {"leap.pipeline.training.checkpoint"},
     }
     for path in REPORTS.glob("*.py"):
-        found = {name for name in imported(path) if name.startswith(("leap.pipeline.exp", "leap.pipeline.training"))}
-        if path.name == "results.py":
-            assert found
-        else:
-            assert found <= declared.get(path.name, set()), path
+        found = {name for name in imported(path) if name.split(".")[2:3] in (["engine"], ["experiments"], ["training"])}
+        assert found == declared.get(path.name, set()), path
 
 
 def test_nothing_that_makes_runs_knows_of_reports():

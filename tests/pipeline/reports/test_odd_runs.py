@@ -7,7 +7,7 @@ import pytest
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import report
-from leap.pipeline.reports.results import Results, read_runs
+from leap.pipeline.reports.runs import Results, read_runs
 from leap.pipeline.training.options import TrainOptions
 from tests.pipeline.reports.conftest import write_run
 

@@ -9,9 +9,9 @@ import pytest
 
 from leap.pipeline.published import lookup
 from leap.pipeline.reports.cost import bytes_text, cost, seconds_text
-from leap.pipeline.reports.folds import boxes, curve_of, curves, molecules
-from leap.pipeline.reports.results import Results
+from leap.pipeline.reports.runs import Results
 from leap.pipeline.reports.scores import best, dect, projections, synthetic
+from leap.pipeline.reports.spread import boxes, curve_of, curves, molecules
 from leap.pipeline.reports.summary import summary
 
 GCN_NONE = {"backbone": "gcn", "encoding": "none"}

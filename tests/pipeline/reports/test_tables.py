@@ -11,11 +11,11 @@ import scipy.stats
 from leap.pipeline.published import lookup
 from leap.pipeline.reports.comparisons import compare, comparisons
 from leap.pipeline.reports.cost import epoch_ratios
-from leap.pipeline.reports.folds import extended
 from leap.pipeline.reports.names import ACCURACY, AUROC, dataset_label
-from leap.pipeline.reports.results import Results
+from leap.pipeline.reports.runs import Results
 from leap.pipeline.reports.scores import dimension, ect, hops, main
-from leap.pipeline.reports.tables import Table, Value, latex, marked, to_csv, to_latex, to_markdown
+from leap.pipeline.reports.spread import extended
+from leap.pipeline.reports.table import Table, Value, latex, marked, to_csv, to_latex, to_markdown
 
 LEAP_L = {"backbone": "nomp", "encoding": "leap-l", "projection": "conv1d"}
 NONE = {"backbone": "nomp", "encoding": "none"}

@@ -17,7 +17,7 @@ from leap.pipeline.neighborhoods import khop
 from leap.pipeline.reports.figures import COLOR_MAP, COLORS, GRID, INK, MUTED, PAPER, color_bar, new_figure
 from leap.pipeline.reports.names import backbone_label, counted, minus
 from leap.pipeline.reports.page import Panel, Plot, Section
-from leap.pipeline.reports.results import FinishedRun
+from leap.pipeline.reports.runs import FinishedRun
 from leap.pipeline.training.checkpoint import load
 from leap.store import Artifact, Store
 from leap.store.errors import InvalidInputError
@@ -121,7 +121,7 @@ def _graph(dataset: Artifact, wanted: int | None) -> tuple[int, Floats, Ints]:
     return number, np.asarray(stored.features(ids), dtype=np.float64), ends[:, ends[0] < ends[1]].astype(np.int64)
 
 
-def neighborhood(run: FinishedRun, look: Look) -> Section:
+def closeup(run: FinishedRun, look: Look) -> Section:
     """Return the section with the four pictures."""
     name, is_plane = f"neighborhood-{run.dataset}-{look.graph}", look.x.shape[1] == 2
     limits = (float(min(look.before.min(), look.after.min())), float(max(look.before.max(), look.after.max())))

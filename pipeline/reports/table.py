@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from leap.pipeline.published import Published, lookup
 from leap.pipeline.reports.names import ACCURACY, Metric, minus
-from leap.pipeline.reports.results import Cell, Results, grouped
+from leap.pipeline.reports.runs import Cell, Results, grouped
 from leap.pipeline.reports.statistics import distance, mean_and_spread
 
 Mark = Literal["", "best", "second", "worst"]

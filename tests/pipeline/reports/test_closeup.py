@@ -11,8 +11,8 @@ import torch
 from leap.models.kernels.directions import random_directions
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, from_networkx, report, train
-from leap.pipeline.reports.neighborhood import Look, draw_graph, look_at
-from leap.pipeline.reports.results import FinishedRun, read_runs
+from leap.pipeline.reports.closeup import Look, draw_graph, look_at
+from leap.pipeline.reports.runs import FinishedRun, read_runs
 from leap.store import Store
 from leap.store.errors import InvalidInputError
 

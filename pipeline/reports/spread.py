@@ -18,8 +18,8 @@ from leap.pipeline.reports.names import (
     joined,
 )
 from leap.pipeline.reports.page import Panel, Plot, Section
-from leap.pipeline.reports.results import Cell, Results, best_by, datasets_of, grouped
-from leap.pipeline.reports.tables import Table, grid
+from leap.pipeline.reports.runs import Cell, Results, best_by, datasets_of, grouped
+from leap.pipeline.reports.table import Table, grid
 from leap.store.errors import InvalidInputError
 
 MOST_PANELS = 12
