@@ -155,13 +155,13 @@ def closeup(run: FinishedRun, look: Look) -> Section:
         ),
     )
     caption = (
-        f"The graph, {'drawn at its features' if is_plane else 'laid out by its edges'}, with the neighbourhood of one "
-        "node in blue; the neighbourhood's Euler characteristic by direction (rows) and threshold (columns), in the "
-        "directions that training starts from and in the learned ones, with the same colours; and how far each "
-        "direction has turned."
+        f"The graph, {'its two features as coordinates' if is_plane else 'laid out by its edges'}, with the "
+        "neighbourhood of one node in blue; the neighbourhood's Euler characteristic by direction (rows) and threshold "
+        "(columns), in the directions that training starts from and in the learned ones, with the same colours; and "
+        "how far each direction has turned."
     )
     network = f"{backbone_label(run.backbone)} with LEAP-L ({run.projection})"
-    text = f"{run.label}, {network}, fold {run.folds[0].number}, run {run.name}."
+    text = f"From {run.label}, {network}, fold {run.folds[0].number}, run {run.name}."
     return Section("neighborhood", "What LEAP sees", (text,), plots=(Plot(caption, panels),))
 
 
