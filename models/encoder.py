@@ -158,11 +158,7 @@ class LEAP(nn.Module):
         with _drawing_from(seed):
             for _ in self.hops:
                 size = (in_channels, directions, thresholds)
-                made = (
-                    projection
-                    if isinstance(projection, nn.Module)
-                    else make_projection(projection, *size, out_channels // len(self.hops))
-                )
+                made = make_projection(projection, *size, out_channels // len(self.hops))
                 self.encoders.append(_OneHop(*size, radius, made, learn_directions, learn_thresholds, seed))
         self.projection = projection if isinstance(projection, str) else type(self._encoder(0).projection).__name__
 

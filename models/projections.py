@@ -125,9 +125,9 @@ ProjectionMaker = Callable[[int, int, int, int], nn.Module]
 
 
 def make_projection(
-    projection: str | ProjectionMaker, dim: int, directions: int, thresholds: int, out_channels: int
+    projection: str | nn.Module | ProjectionMaker, dim: int, directions: int, thresholds: int, out_channels: int
 ) -> nn.Module:
-    """Make a projection by its registered name, or with a callable of these four sizes.
+    """Make a projection by its registered name, or with a callable of these four sizes; a module is taken as it is.
 
     Parameters
     ----------
@@ -138,6 +138,8 @@ def make_projection(
     InvalidInputError
         If nothing has this name, or what was made is no torch module.
     """
+    if isinstance(projection, nn.Module):
+        return projection
     make: ProjectionMaker = PROJECTIONS[projection] if isinstance(projection, str) else projection
     made = make(dim, directions, thresholds, out_channels)
     if not isinstance(made, nn.Module):

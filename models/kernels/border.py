@@ -117,7 +117,7 @@ def source_ids(sources: Sources, num_nodes: int) -> NDArray[np.int64]:
     return ids
 
 
-def feature_matrix(x: NDArray[Any]) -> NDArray[Any]:
+def feature_array(x: NDArray[Any]) -> NDArray[Any]:
     """Return features as they are, if they are a matrix of float32 or float64."""
     if x.ndim != 2 or x.dtype not in (np.float32, np.float64):
         raise InvalidInputError(

@@ -10,7 +10,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from leap.models.kernels.border import Ids, feature_matrix, ragged_arrays
+from leap.models.kernels.border import Ids, feature_array, ragged_arrays
 from leap.models.kernels.compiling import kernel
 from leap.models.kernels.threads import available_threads, share_among
 
@@ -81,7 +81,7 @@ def mean_and_scale(
     >>> mean.tolist(), scale.tolist()
     ([[3.0, 4.0], [1.0, 1.0]], [5.0, 0.0])
     """
-    x = feature_matrix(x)
+    x = feature_array(x)
     node_ptr, nodes = ragged_arrays(node_ptr, nodes, len(x), ("node_ptr", "nodes"))
     count, width = len(node_ptr) - 1, x.shape[1]
     peak = float(max(-x.min(), x.max())) if x.size else 0.0
