@@ -1,5 +1,6 @@
 from .cluster import Workforce as Workforce
 from .datasets import from_networkx as from_networkx
+from .derived.neighborhoods import khop as khop
 from .engine.dvc import write_stage_output as write_stage_output
 from .engine.predict import load_run as load_run
 from .engine.predict import predict as predict
@@ -8,7 +9,6 @@ from .engine.sweep import sweep as sweep
 from .engine.train import plan_training as plan_training
 from .engine.train import train as train
 from .events import Lines as Lines
-from .neighborhoods import khop as khop
 from .pyg.attach import attach as attach
 from .pyg.export import to_pyg as to_pyg
 from .pyg.loader import StreamDataset as StreamDataset

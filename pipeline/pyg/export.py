@@ -74,10 +74,10 @@ def to_pyg(
     for name, encoding in chosen.encodings.items():
         data[name], slices[name] = tensor(encoding.values()), tensor(node_ptr)
     start = node_ptr[:-1].repeat(np.diff(node_ptr))
+    prints = stored_fingerprints(stored) if chosen.neighborhoods else node_ptr[1:]
     for hops, hoods in chosen.neighborhoods.items():
         name = attribute_name(hops)
-        attached = attachment(hoods.neighborhoods().shifted(-start), node_ptr, stored_fingerprints(stored))
-        data[name], slices[name] = attached
+        data[name], slices[name] = attachment(hoods.neighborhoods().shifted(-start), node_ptr, prints)
     folds = [tuple(map(tensor, fold.values())) for fold in stored.folds()]
     return StoredDataset(dataset.manifest.dataset, data, slices, folds)
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from leap.models import dect, kernels
-from leap.pipeline.neighborhoods import khop
+from leap.pipeline.derived.neighborhoods import khop
 from leap.pipeline.reports.figures import COLOR_MAP, COLORS, GRID, INK, MUTED, PAPER, color_bar, new_figure
 from leap.pipeline.reports.names import backbone_label, counted, minus
 from leap.pipeline.reports.page import Panel, Plot, Section

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leap.pipeline import neighborhoods as neighborhoods_module
-from leap.pipeline.neighborhoods import khop
+from leap.pipeline.derived import neighborhoods as neighborhoods_module
+from leap.pipeline.derived.neighborhoods import khop
 from leap.store.errors import InvalidInputError
 from tests.strategies import edge_lists, simple_graphs
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
-from leap.pipeline.neighborhoods import khop
+from leap.pipeline.derived.neighborhoods import khop
 from leap.pipeline.pyg import transform as transform_module
 from leap.pipeline.pyg.transform import AddNeighborhoods
 from leap.store.errors import InvalidInputError

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leap.pipeline.neighborhoods import khop
+from leap.pipeline.derived.neighborhoods import khop
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import neighborhoods as neighborhoods_module
 from leap.store.graphs.neighborhoods import Neighborhoods
