@@ -161,7 +161,8 @@ def _run_console(block: Block, folder: Path, found: list[Difference]) -> str:
             check=False,
             timeout=TIMEOUT,
         )
-        printed = _tidy(done.stdout, folder)
+        # A log has a line for every fold that ends, where a terminal has a bar that goes away.
+        printed = _tidy(re.sub(r"^\[\d+/\d+\] .*\n", "", done.stdout, flags=re.M), folder)
         if not same(written, printed):
             found.append(Difference(block.line, command, written, printed))
         lines += [f"$ {command}", *([printed] if printed else [])]

@@ -61,6 +61,28 @@ def test_own_data_can_take_the_place_of_a_presets(leap, shapes, tmp_path):
     assert (planned["runs_done"], planned["folds_done"], planned["artifacts"], planned["seconds"]) == (2, 4, 0, 0)
 
 
+def test_a_redirected_sweep_writes_a_line_for_every_fold_that_ends(leap, shapes, tmp_path):
+    grid = "{dataset: ./shapes.json, backbone: gcn, encoding: [none, rwpe], lr: [0.001, 1.0e+10]}"
+    (tmp_path / "rates.yaml").write_text(f"name: rates\ngrids:\n  - {grid}\n")
+    shown = leap("sweep", "rates.yaml", *QUICK)
+    lines = [line for line in shown.err.splitlines() if line.startswith("[")]
+    assert [line.split("]")[0] for line in lines] == [f"[{number}/8" for number in range(1, 9)]
+    assert sum(", accuracy " in line for line in lines) == 4
+    assert sum("failed: the validation loss was not a number" in line for line in lines) == 4
+    assert "left" in lines[0]
+    assert leap("sweep", "rates.yaml", *QUICK, "--quiet").err.count("[") == 0
+
+
+def test_progress_with_json_is_an_object_per_line(leap, shapes):
+    request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", *QUICK)
+    events = [json.loads(line) for line in leap(*request, "--json").err.splitlines()]
+    assert [(event["event"], event["fold"], event["ended"]) for event in events] == [
+        ("fold-ended", 0, 1),
+        ("fold-ended", 1, 2),
+    ]
+    assert events[0]["result"]["test"]["accuracy"] is not None
+
+
 def test_a_dataset_whose_files_are_gone_is_listed_and_the_exit_code_is_one(leap, shapes, tu_folder):
     missing = tu_folder("toy")
     request = ("sweep", "compare", "--on", "./shapes.json", "--on", missing, "-b", "gcn", "-e", "none", *QUICK)

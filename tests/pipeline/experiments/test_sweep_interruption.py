@@ -117,7 +117,9 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_says_how_to_go_on(file, t
     send(process.pid, number)
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == code, err
-    said = re.fullmatch(r"Stopped: (\d) of 3 runs are done\. The same command goes on from here\.\n", err)
+    *told, last = err.splitlines()
+    assert {json.loads(line)["event"] for line in told} <= {"fold-ended", "note"}
+    said = re.fullmatch(r"Stopped: (\d) of 3 runs are done\. The same command goes on from here\.", last)
     assert said, err
     assert int(said[1]) <= finished(runs) < RUNS
     assert out == ""
@@ -139,7 +141,8 @@ def test_a_training_that_is_stopped_says_how_to_resume(tmp_path, write_shapes):
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, out) == (130, ""), err
     (folder,) = runs.iterdir()
-    said = re.fullmatch(r"Stopped: (\d) of 5 folds of (.*) are done\. The same command with --resume goes on.*\n", err)
+    last = err.splitlines()[-1]
+    said = re.fullmatch(r"Stopped: (\d) of 5 folds of (.*) are done\. The same command with --resume goes on.*", last)
     assert said, err
     assert said[2] == str(folder)
     kept = written(runs)

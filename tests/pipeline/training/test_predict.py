@@ -4,9 +4,11 @@ import networkx as nx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
+from torch_geometric.data import Data
 
-from leap.pipeline import predict, train
-from leap.store.errors import InvalidInputError
+from leap.pipeline import load_run, predict, train
+from leap.store.errors import DamagedCheckpointWarning, InvalidInputError
 from tests.pipeline.training.conftest import coordinates, graphs_source
 
 
@@ -89,3 +91,47 @@ def test_regression_and_node_runs_predict_too(context, options, sizes, nodes, ru
     of_nodes = train(nodes, options(backbone="gcn", encoding="rwpe"), context, run=run.with_name("nodes"))
     result = predict(of_nodes.path, nodes, context)
     assert pq.read_table(result.path)["node"].to_pylist() == list(range(80))
+
+
+def test_a_loaded_run_predicts_what_predict_writes(context, trained):
+    graphs = new_graphs([i % 2 for i in range(20)])
+    table = pq.read_table(predict(trained.path, graphs, context).path)
+    loaded = load_run(trained.path)
+    assert loaded.classes == [0, 1]
+    written = np.stack([table[f"probability_{label}"].to_numpy() for label in loaded.classes], axis=1)
+    assert np.array_equal(loaded(graphs, context).numpy(), written)
+    assert np.array_equal(loaded(graphs).numpy(), written)  # in a store that is gone afterwards
+    assert sorted(loaded.networks) == [0, 1]
+    assert not any(network.training for network in loaded.networks.values())
+    folds = [load_run(trained.path, fold)(graphs, context).numpy() for fold in (0, 1)]
+    assert np.array_equal((folds[0] + folds[1]) / 2, written)
+    assert not np.array_equal(folds[0], folds[1])
+
+
+def test_a_loaded_run_takes_pyg_graphs(context, trained):
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        Data(x=torch.rand(n, 2, generator=generator), edge_index=torch.tensor([range(n - 1), range(1, n)]))
+        for n in (3, 4, 5)
+    ]
+    probabilities = load_run(trained.path)(graphs)
+    assert probabilities.shape == (3, 2)
+    assert torch.allclose(probabilities.sum(1), torch.ones(3))
+    wide = [Data(x=torch.rand(3, 7), edge_index=torch.tensor([[0, 1], [1, 2]]))]
+    with pytest.raises(InvalidInputError, match="7 features, and the run one was trained on 2"):
+        load_run(trained.path)(wide)
+
+
+class Trap:
+    def __reduce__(self):
+        return (pytest.fail, ("a checkpoint ran code",))
+
+
+def test_loading_a_run_runs_no_code_of_its_checkpoints(trained):
+    path = trained.path / "fold-0" / "best.pt"
+    torch.save(torch.load(path, weights_only=True) | {"trap": Trap()}, path)
+    with (
+        pytest.warns(DamagedCheckpointWarning, match="UnpicklingError"),
+        pytest.raises(InvalidInputError, match="no checkpoint that can be read"),
+    ):
+        load_run(trained.path)
