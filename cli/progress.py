@@ -2,6 +2,8 @@
 
 import json
 import threading
+import time
+from collections.abc import Callable
 
 from rich import progress as rich_progress
 from rich.console import Group
@@ -9,23 +11,54 @@ from rich.live import Live
 from rich.markup import escape
 
 from leap.cli.output import errors
-from leap.pipeline.events import Event, FoldsProgress, Lines, Note, Reporter, TaskProgress, duration
+from leap.pipeline.events import (
+    EpochEnded,
+    Event,
+    FoldsProgress,
+    Lines,
+    Listener,
+    Note,
+    Reporter,
+    TaskProgress,
+    duration,
+)
 
 PATIENCE_SECONDS = 0.5
 SOON_SECONDS = 10.0
 
 
-def reporter(*, quiet: bool, as_json: bool) -> Reporter:
+def reporter(*, quiet: bool, verbose: bool, as_json: bool) -> Reporter:
     """Return who tells the person, or the program, that reads stderr."""
     if quiet:
         return Reporter()
-    if errors.is_terminal:
-        return Reporter(Terminal())
-    return Reporter(Lines(render=_json_line) if as_json else Lines())
+    listener = Terminal() if errors.is_terminal else Lines(render=_json_line if as_json else str)
+    return Reporter(listener, *([Steps(listener)] if verbose else []))
 
 
 def _json_line(event: Event) -> str:
     return json.dumps(event.as_json(), default=str, ensure_ascii=False)
+
+
+class Steps:
+    """A listener that notes every task that is over, with the time it took, and every epoch.
+
+    Parameters
+    ----------
+    told : who is told the notes.
+    """
+
+    def __init__(self, told: Listener, clock: Callable[[], float] = time.monotonic) -> None:
+        self._told, self._clock = told, clock
+        self._began: dict[int, float] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Note what has ended."""
+        if isinstance(event, EpochEnded):
+            self._told(Note(str(event)))
+        elif isinstance(event, TaskProgress):
+            began = self._began.setdefault(event.task, self._clock())
+            if event.is_over:
+                self._told(Note(f"{event} in {duration(self._clock() - began)}"))
 
 
 class Terminal:

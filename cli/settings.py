@@ -1,19 +1,19 @@
 """Global options, accepted before and after a command's name, and the surroundings they describe."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Self
 
 import typer
+from pydantic import model_validator
 
 import leap
 from leap.cli.output import console
 from leap.cli.progress import reporter
+from leap.pipeline.cluster import Workforce
 from leap.pipeline.events import Reporter
+from leap.pipeline.stages.context import Context, data_folder
 from leap.store import Store
 from leap.store.option import Option, Options
-
-if TYPE_CHECKING:
-    from leap.pipeline.stages.context import Context
 
 PANEL = "Global options"
 
@@ -46,7 +46,21 @@ class Settings(Options):
         Option(help="Print one JSON object on stdout; progress goes to stderr.", panel=PANEL, flags=("--json",)),
     ] = False
     quiet: Annotated[bool, Option(help="No progress and no notes.", panel=PANEL, flags=("--quiet", "-q"))] = False
+    verbose: Annotated[
+        bool,
+        Option(
+            help="Also say where things are, how long each step takes and how each epoch went.",
+            panel=PANEL,
+            flags=("--verbose", "-v"),
+        ),
+    ] = False
     debug: Annotated[bool, Option(help="Show the traceback of an error.", panel=PANEL)] = False
+
+    @model_validator(mode="after")
+    def _is_quiet_or_verbose(self) -> Self:
+        if self.quiet and self.verbose:
+            raise ValueError("--quiet and --verbose contradict each other. Give one of them")
+        return self
 
     def open_store(self) -> Store:
         """Open the store."""
@@ -55,19 +69,14 @@ class Settings(Options):
     @property
     def reporter(self) -> Reporter:
         """Who is told about progress."""
-        return reporter(quiet=self.quiet, as_json=self.as_json)
+        return reporter(quiet=self.quiet, verbose=self.verbose, as_json=self.as_json)
 
-    def context(self) -> "Context":
+    def context(self) -> Context:
         """Return what stages need."""
-        from leap.pipeline.cluster import Workforce
-        from leap.pipeline.stages.context import Context, data_folder
-
-        return Context(
-            store=self.open_store(),
-            data=data_folder(self.data),
-            workforce=Workforce(self.workers, self.scheduler),
-            reporter=self.reporter,
-        )
+        store, data, told = self.open_store(), data_folder(self.data), self.reporter
+        if self.verbose:
+            told.note(f"store: {store.url}; raw files: {data}")
+        return Context(store, data, Workforce(self.workers, self.scheduler), told)
 
 
 def _show_version(is_asked: bool) -> None:

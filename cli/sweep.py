@@ -147,13 +147,13 @@ def sweep(
     if show_list or source in (None, "list"):
         _list(settings)
         return
-    from leap.pipeline.experiments.expand import Selection
+    from leap.pipeline.experiments.expand import SweepSelection
 
     file = load(str(source))
     # What is given on the command line counts more than what the file says.
     file = file.model_copy(update={"reading": file.reading.model_copy(update=reading.model_dump(exclude_unset=True))})
     only = {"dataset": dataset, "backbone": backbone, "encoding": encoding}
-    selection = Selection(
+    selection = SweepSelection(
         {name: values for name, values in only.items() if values}, instead | ({"dataset": on} if on else {})
     )
     if plan:

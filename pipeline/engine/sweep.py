@@ -10,7 +10,7 @@ from leap.pipeline.engine.plan import RunsPlan, plan_runs
 from leap.pipeline.engine.results import RESULTS, results_table
 from leap.pipeline.engine.run_folder import DEFAULT_RUNS
 from leap.pipeline.events import Event
-from leap.pipeline.experiments.expand import Selection, expand
+from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import SweepFile, load
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
@@ -47,7 +47,7 @@ def sweep(
     source: str | Path | SweepFile,
     context: Context | None = None,
     *,
-    selection: Selection | None = None,
+    selection: SweepSelection | None = None,
     runs: Path | str = DEFAULT_RUNS,
     budget_gb: float = DEFAULT_BUDGET_GB,
     memory_gb: float = 2.0,
@@ -99,7 +99,7 @@ def plan_sweep(
     source: str | Path | SweepFile,
     context: Context | None = None,
     *,
-    selection: Selection | None = None,
+    selection: SweepSelection | None = None,
     runs: Path | str = DEFAULT_RUNS,
 ) -> RunsPlan:
     """Return the plan of a sweep. Nothing is downloaded, read or made; what is known about the data is used."""

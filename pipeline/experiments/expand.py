@@ -17,7 +17,7 @@ from leap.store.suggestion import suggestion
 
 
 @dataclass(frozen=True)
-class Selection:
+class SweepSelection:
     """A part of a sweep, and what is done otherwise than its file says.
 
     Attributes
@@ -56,7 +56,7 @@ class Selection:
         return kept
 
 
-def expand(file: SweepFile, selection: Selection | None = None) -> list[RunRequest]:
+def expand(file: SweepFile, selection: SweepSelection | None = None) -> list[RunRequest]:
     """Return the runs of a sweep in the order of its grids, each once.
 
     Raises
@@ -70,7 +70,7 @@ def expand(file: SweepFile, selection: Selection | None = None) -> list[RunReque
     >>> len(expand(load("paper-hops")))
     18
     """
-    chosen = selection or Selection()
+    chosen = selection or SweepSelection()
     runs = [run for grid in file.grids for run in _expanded(chosen.applied(grid))]
     return chosen.filtered(list(dict.fromkeys(runs)))
 

@@ -1,6 +1,7 @@
 """Global options work before and after the command's name; `--json` is one object, `--quiet` is quiet."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -166,6 +167,30 @@ def test_names_and_choices_are_completed_lightly(lightly, monkeypatch, words, co
 def test_quiet_says_nothing(leap, command):
     outcome = leap(*command, "letters-low", "--quiet")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+
+
+def test_verbose_says_where_things_are_and_what_each_step_took(leap, store, tmp_path):
+    plain, verbose = leap("ingest", "letters-low"), leap("ingest", "letters-med", "-v")
+    assert (plain.code, plain.err) == (0, "")
+    first, *steps = verbose.err.splitlines()
+    assert first == f"store: {store}; raw files: {tmp_path / 'data'}"
+    assert steps
+    assert all(re.fullmatch(r"[\w -]+: [\d,]+( of [\d,]+)? in [\d.]+ (s|min)", step) for step in steps)
+    notes = [json.loads(line) for line in leap("ingest", "letters-high", "-v", "--json").err.splitlines()]
+    assert {note["event"] for note in notes} == {"note"}
+    assert len(notes) == len(steps) + 1
+
+
+def test_verbose_tells_every_epoch(leap, filled):
+    done = leap("train", "letters-low", *("-e", "none", "--folds", "2", "--epochs", "2", "--workers", "0"), "--verbose")
+    assert done.code == 0, done.err
+    assert len(re.findall(r", fold [01], epoch [01]: loss [\d.]+, val [\d.]+, accuracy", done.err)) == 4
+
+
+def test_quiet_and_verbose_contradict_each_other(leap):
+    outcome = leap("--quiet", "ingest", "letters-low", "--verbose")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--quiet and --verbose contradict each other" in outcome.err
 
 
 def test_a_stage_reports_what_the_contract_names(leap):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from leap.pipeline.datasets import catalog
-from leap.pipeline.experiments.expand import Selection, expand
+from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import load, parse, presets
 from leap.pipeline.published import find
 from leap.store.errors import InvalidInputError
@@ -138,13 +138,13 @@ def test_only_and_exclude_cut_parts_out():
 
 
 def test_a_part_of_a_preset_can_be_chosen_and_changed():
-    chosen = Selection(
+    chosen = SweepSelection(
         only={"dataset": ["Letter-high", "DHFR"], "encoding": "rwpe"}, instead={"seed": [1, 2], "epochs": 3, "folds": 2}
     )
     runs = expand(load("paper-main"), chosen)
     assert len(runs) == 2 * 4 * 2
     assert {(r.options.seed, r.options.epochs, r.options.folds) for r in runs} == {(1, 3, 2), (2, 3, 2)}
-    moved = expand(load("compare"), Selection(instead={"dataset": "./mine.json"}))
+    moved = expand(load("compare"), SweepSelection(instead={"dataset": "./mine.json"}))
     assert {run.dataset for run in moved} == {"./mine.json"}
     assert len(moved) == 10
 
@@ -161,12 +161,12 @@ def test_another_projection_leaves_comparisons_of_projections_alone():
         },
         "test.yaml",
     )
-    runs = expand(file, Selection(instead={"projection": "deepsets"}))
+    runs = expand(file, SweepSelection(instead={"projection": "deepsets"}))
     assert [run.options.network.projection for run in runs] == ["deepsets", "linear", "attention"]
 
 
 def test_a_stand_in_takes_the_projection_of_what_it_stands_in_for():
-    chosen = Selection(only={"backbone": "nomp", "encoding": "leap-l"}, instead={"dataset": "letters-high"})
+    chosen = SweepSelection(only={"backbone": "nomp", "encoding": "leap-l"}, instead={"dataset": "letters-high"})
     runs = expand(load("paper-main"), chosen)
     assert [run.options.network.projection for run in runs] == ["conv1d"]
 
@@ -207,9 +207,9 @@ def test_names_that_are_not_there_are_named(tmp_path):
     with pytest.raises(InvalidInputError, match="is not YAML"):
         load(tmp_path / "bad.yaml")
     with pytest.raises(InvalidInputError, match=r"no dataset 'Leter-high'. Did you mean 'Letter-high'\?"):
-        expand(load("paper-main"), Selection(only={"dataset": "Leter-high"}))
+        expand(load("paper-main"), SweepSelection(only={"dataset": "Leter-high"}))
     with pytest.raises(InvalidInputError, match="no run of the sweep fits"):
-        expand(load("paper-dect"), Selection(only={"backbone": "gcn", "encoding": "none"}))
+        expand(load("paper-dect"), SweepSelection(only={"backbone": "gcn", "encoding": "none"}))
 
 
 def test_a_file_of_ones_own_is_read(tmp_path):
@@ -229,7 +229,7 @@ def test_a_path_may_be_spelled_otherwise_than_in_the_file(tmp_path, monkeypatch,
     (tmp_path / "sub").mkdir()
     (tmp_path / "mine.json").touch()
     (tmp_path / "file.yaml").write_text(f"grids: [{{datasets: [{written}, letters-low]}}]")
-    selection = Selection(only={"dataset": asked})
+    selection = SweepSelection(only={"dataset": asked})
     assert {run.dataset for run in expand(load("file.yaml"), selection)} == {written}
 
 
@@ -254,7 +254,7 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
 
 def test_names_are_understood_in_any_case():
     file = grid(backbones=["GCN", "NoMP"], encodings="LaPE+LEAP-L", only=[{"backbone": "nomp"}, {"backbone": "Gcn"}])
-    chosen = Selection(only={"backbone": "NOMP"}, instead={"pooling": "Mean", "projection": "Linear"})
+    chosen = SweepSelection(only={"backbone": "NOMP"}, instead={"pooling": "Mean", "projection": "Linear"})
     (run,) = expand(file, chosen)
     network = run.options.network
     assert (network.backbone, network.encoding) == ("nomp", "lape+leap-l")
@@ -263,11 +263,11 @@ def test_names_are_understood_in_any_case():
 
 def test_any_option_can_be_given_instead_of_the_files():
     file = grid(encodings="leap-l", dim=[2, 4], hops=1, lr=0.5)
-    runs = expand(file, Selection(instead={"lr": [0.1, 0.2], "hops": "1+2", "dim": 8, "cap": 3}))
+    runs = expand(file, SweepSelection(instead={"lr": [0.1, 0.2], "hops": "1+2", "dim": 8, "cap": 3}))
     assert {(run.options.lr, run.options.network.hops, run.options.cap) for run in runs} == {
         (0.1, (1, 2), 3),
         (0.2, (1, 2), 3),
     }
     assert {run.options.network.dim for run in runs} == {2, 4}, "a comparison stays"
     with pytest.raises(InvalidInputError, match=r"no field 'poling'. Did you mean 'pooling'\?"):
-        expand(file, Selection(instead={"poling": "mean"}))
+        expand(file, SweepSelection(instead={"poling": "mean"}))

@@ -15,7 +15,7 @@ from leap.pipeline.engine import jobs
 from leap.pipeline.engine.results import results_table
 from leap.pipeline.engine.sweep import plan_sweep
 from leap.pipeline.events import FoldEnded, FoldsProgress
-from leap.pipeline.experiments.expand import Selection, expand
+from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import load
 from leap.pipeline.stages import materialize as making
 from leap.store import Store
@@ -60,7 +60,7 @@ def test_a_sweep_gives_what_its_runs_give_alone(context, write_sweep, shapes, tm
 
 def test_what_is_done_is_not_done_again(context, write_sweep, shapes, tmp_path, trained):
     file, runs = write_sweep(datasets=shapes, encodings=["none", "rwpe"]), tmp_path / "runs"
-    first = sweep(file, context, selection=Selection(only={"encoding": "none"}), runs=runs)
+    first = sweep(file, context, selection=SweepSelection(only={"encoding": "none"}), runs=runs)
     assert len(trained) == 2
     second = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in second.outcomes] == ["cached", "trained"]
@@ -120,7 +120,7 @@ def test_a_dataset_that_is_gone_fails_alone(context, write_sweep, write_shapes, 
     other = write_shapes(tmp_path / "data" / "other.json", 40)
     file, runs = write_sweep(datasets=[shapes, str(other)], encodings=["none", "rwpe"]), tmp_path / "runs"
     assert plan_sweep(file, context, runs=runs).datasets[1].problem is None
-    sweep(file, context, selection=Selection(only={"encoding": "none"}), runs=runs)
+    sweep(file, context, selection=SweepSelection(only={"encoding": "none"}), runs=runs)
     other.unlink()
     assert "other.json" in plan_sweep(file, context, runs=runs).datasets[1].problem
     result = sweep(file, context, runs=runs)
@@ -251,7 +251,7 @@ def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_s
 def test_an_unexpected_error_of_a_worker_keeps_the_workers_traceback(write_sweep, shapes, tmp_path):
     context, runs = Context(Store.open(tmp_path / "store"), workforce=Workforce(2)), tmp_path / "runs"
     file = write_sweep(datasets=shapes, encodings=["none", "rwpe"])
-    broken = sweep(file, context, selection=Selection(only={"encoding": "none"}), runs=runs).outcomes[0].path
+    broken = sweep(file, context, selection=SweepSelection(only={"encoding": "none"}), runs=runs).outcomes[0].path
     fingerprint = json.loads((broken / "metrics.json").read_text())["fingerprint"]
     (broken / "metrics.json").unlink()
     (broken / "fold-1" / "result.json").unlink()
@@ -270,7 +270,7 @@ def test_an_unexpected_error_of_a_worker_keeps_the_workers_traceback(write_sweep
 def test_a_fold_that_fails_on_a_worker_leaves_the_others(write_sweep, shapes, tmp_path):
     context, runs = Context(Store.open(tmp_path / "store"), workforce=Workforce(2)), tmp_path / "runs"
     file = write_sweep(datasets=shapes, encodings=["none", "rwpe"])
-    broken = sweep(file, context, selection=Selection(only={"encoding": "none"}), runs=runs).outcomes[0].path
+    broken = sweep(file, context, selection=SweepSelection(only={"encoding": "none"}), runs=runs).outcomes[0].path
     (broken / "metrics.json").unlink()
     shutil.rmtree(broken / "fold-1")
     (broken / "fold-1").write_text("no folder")
@@ -348,7 +348,7 @@ def test_plans_learn_from_earlier_runs(context, write_sweep, shapes, tmp_path):
     sweep(file, context, runs=runs)
     done = plan_sweep(file, context, runs=runs)
     assert done.seconds == 0
-    more = plan_sweep(file, context, selection=Selection(instead={"seed": [5, 6]}), runs=runs)
+    more = plan_sweep(file, context, selection=SweepSelection(instead={"seed": [5, 6]}), runs=runs)
     assert all(run.is_measured and run.seconds > 0 for run in more.datasets[0].runs)
     assert len(list((tmp_path / "runs").glob("*/metrics.json"))) == 1
 
