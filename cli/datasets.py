@@ -7,6 +7,8 @@ from rich.markup import escape
 
 from leap.cli.output import console, human_bytes, print_json, table
 from leap.cli.settings import Settings
+from leap.pipeline.datasets import catalog
+from leap.pipeline.stages.context import data_folder
 
 
 def datasets(
@@ -18,9 +20,6 @@ def datasets(
     long: Annotated[bool, typer.Option("--long", "-l", metavar=" ", help="Also show where each comes from.")] = False,
 ) -> None:
     """List the datasets: their licence, where they come from, and whether their files are here."""
-    from leap.pipeline.datasets import catalog
-    from leap.pipeline.stages.context import data_folder
-
     entries = catalog(data_folder(settings.data))
     if settings.as_json:
         rows = [

@@ -7,6 +7,7 @@ from leap.cli.stage_options import (
     show_result,
 )
 from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.stages.ingest import ingest as run
 
 
 def ingest(
@@ -21,6 +22,4 @@ def ingest(
     [dim]leap ingest Letter-high --data ~/tu[/]
     [dim]leap ingest ./my-graphs --graph-label y[/]
     """
-    from leap.pipeline import ingest as run
-
     show_result(run(dataset, options=reading, context=settings.context()), settings, out)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from leap import pipeline
 from leap.cli.output import console, plural, print_json, table
 from leap.cli.runs import SHOWN, show_metric
 from leap.cli.settings import Settings
@@ -42,9 +43,9 @@ def predict(
 
     [dim]leap predict runs/NAME ./my-graphs --out predictions.parquet[/]
     """
-    from leap.pipeline import predict as work
-
-    result = work(run, dataset, settings.context(), fold=fold, out=out, ingest_options=reading, budget_gb=budget_gb)
+    result = pipeline.predict(
+        run, dataset, settings.context(), fold=fold, out=out, ingest_options=reading, budget_gb=budget_gb
+    )
     if settings.as_json:
         print_json(result.as_json())
         return

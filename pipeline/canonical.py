@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.models import kernels
+from leap.pipeline.datasets.labels import check_codes
 from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import Graphs
@@ -182,6 +183,8 @@ def _checked_features(x: NDArray[Any], node_counts: NDArray[np.int64]) -> NDArra
     if x.shape[1] == 0:
         raise InvalidInputError("features have no column at all; leave them out to get degree features.")
     if np.issubdtype(x.dtype, np.integer):
+        for column in range(x.shape[1]):  # readers that know its name have said so already
+            check_codes(x[:, column], f"column {column} of the features")
         return np.ascontiguousarray(x, dtype=np.int64)
     if not (np.issubdtype(x.dtype, np.floating) or x.dtype == np.bool_):
         raise InvalidInputError(f"features must be numbers. Got {x.dtype}.")

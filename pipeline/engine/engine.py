@@ -18,7 +18,7 @@ from leap.pipeline.engine.run_writer import RunWriter
 from leap.pipeline.failures import keep_traceback, keeping_traceback, sentence, traceback_text
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.stages.options import checked_gib
+from leap.pipeline.stages.materialize import checked_gib
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import LeapError
 from leap.store.disk import refuse_folder

@@ -25,7 +25,6 @@ from leap.pipeline.engine.run_folder import BEST, RunFolder, is_result
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
-from leap.pipeline.stages.options import validated
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.checkpoint import load
 from leap.pipeline.training.data import Part, evaluation_batch_size
@@ -36,6 +35,7 @@ from leap.pipeline.training.options import TrainOptions
 from leap.store import Store
 from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError
+from leap.store.option import validated
 
 BATCH_SIZE = 16
 LABELS_SHOWN = 10

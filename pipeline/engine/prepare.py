@@ -9,8 +9,7 @@ from leap.pipeline.derived import Recipe
 from leap.pipeline.engine.requests import run_fingerprint
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
-from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, materialize, retrying
-from leap.pipeline.stages.options import checked_gib
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib, materialize, retrying
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.requirements import required_recipes

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 from leap.pipeline.datasets import known_names
 from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.stages.options import validated
 from leap.pipeline.training.options import OPTIONS
 from leap.store.errors import InvalidInputError
+from leap.store.option import validated
 from leap.store.suggestion import suggestion
 
 yaml = lazy.load("yaml")

@@ -8,10 +8,10 @@ from leap.pipeline.datasets import Source
 from leap.pipeline.derived import RECIPES, NeighborhoodsRecipe, Recipe, encodable
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
-from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, materialize, retrying
-from leap.pipeline.stages.options import checked_gib, validated
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib, materialize, retrying
 from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store.errors import InvalidInputError
+from leap.store.option import validated
 from leap.store.suggestion import suggestion
 
 

@@ -14,12 +14,13 @@ from leap.pipeline.reader import open_reader
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
-from leap.store.errors import ArtifactNotFoundError, DamagedArtifactError, LeaseLostError
+from leap.store.errors import ArtifactNotFoundError, DamagedArtifactError, InvalidInputError, LeaseLostError
 
 pa = lazy.load("pyarrow")
 
 ATTEMPTS = 3
 DEFAULT_BUDGET_GB = 4.0
+MOST_GIB = 2**20
 PACKAGES = ("leap-graph", "numpy", "scipy", "numba", "zarr", "pyarrow")
 """What results may depend on; manifests name the versions."""
 
@@ -145,6 +146,13 @@ def retrying(store: Store, attempt: Callable[[], list[ArtifactReport]]) -> list[
                 raise
             store.discard(error.key, str(error))
     raise AssertionError("unreachable")
+
+
+def checked_gib(name: str, value: float) -> float:
+    """Return an amount of memory in GiB, or raise InvalidInputError if it is no amount."""
+    if not 0 < value <= MOST_GIB:  # nan neither
+        raise InvalidInputError(f"{name} is {value}: give a number of GiB above 0, at most {MOST_GIB:,}.")
+    return value
 
 
 def versions() -> dict[str, str]:

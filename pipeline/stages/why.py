@@ -7,10 +7,10 @@ from typing import Any
 from leap.pipeline.derived import RECIPES, Recipe
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import ALGORITHM, IngestOptions, dataset_request
-from leap.pipeline.stages.options import validated
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
 from leap.store.explain import Explanation, explain
+from leap.store.option import validated
 
 
 @dataclass(frozen=True)

@@ -168,3 +168,10 @@ def test_bad_input_is_refused_with_the_value_met(case):
 def test_unknown_feature_choice_is_refused():
     with pytest.raises(InvalidInputError, match="'degrees'"):
         canonicalize(raw(), features="degrees")
+
+
+def test_categories_that_no_table_of_embeddings_holds_are_refused():
+    codes = np.zeros((5, 2), dtype=np.int64)
+    codes[3, 1] = 10**12
+    with pytest.raises(InvalidInputError, match=r"column 1 of the features has the value 1000000000000 at node 3"):
+        canonicalize(raw(x=codes))

@@ -134,7 +134,7 @@ def test_hop_counts_out_of_range_are_refused(varied, new_context, hops):
 
 @pytest.mark.parametrize("size", [0.0, -1.0, 1e-9, float("inf"), float("nan"), 1e12])
 def test_partition_sizes_that_make_no_partitions_are_refused(size):
-    from leap.pipeline.stages.options import validated
+    from leap.store.option import validated
 
     with pytest.raises(InvalidInputError, match="partition_mb"):
         validated(IngestOptions, partition_mb=size)
