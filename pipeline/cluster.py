@@ -1,16 +1,21 @@
 """Run partition tasks: in this process when there is little to do, else on a Dask cluster."""
 
 import contextlib
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from typing import Any, Protocol
 
 from leap.pipeline.interrupts import heed_stop, without_interrupts
 from leap.store.errors import InvalidInputError, WorkFailedError
+from leap.store.lazy import lazy_module
+
+dask, distributed = lazy_module("dask"), lazy_module("distributed")
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
 CONNECT_SECONDS = 10.0
@@ -92,11 +97,9 @@ class DaskRunner:
         on_failed: OnFailed | None = None,
     ) -> None:
         """Submit everything and hand over results as they come; earlier entries are started first."""
-        from distributed import as_completed
-
         futures = {self._client.submit(function, *args, pure=False): args for args in arguments}
         try:
-            for future in as_completed(list(futures), loop=self._client.loop):
+            for future in distributed.as_completed(list(futures), loop=self._client.loop):
                 _settle(partial(_result, future), futures.pop(future), on_done, on_failed)
         finally:
             self._client.cancel(list(futures), force=True)
@@ -118,17 +121,15 @@ def _settle(
 
 
 def _result(future: Any) -> Any:
-    from distributed import CancelledError, KilledWorker
-    from distributed.comm.core import CommClosedError
-
     try:
         return future.result()
-    except KilledWorker as error:
+    except distributed.KilledWorker as error:
         raise WorkFailedError(
             f"a task killed its worker several times ({error}); most often memory ran out. Use fewer --workers, "
             "or ingest with a smaller --partition-mb."
         ) from error
-    except (CancelledError, CommClosedError) as error:  # nobody else cancels a task that is waited for
+    except (distributed.CancelledError, distributed.comm.CommClosedError) as error:
+        # Nobody else cancels a task that is waited for.
         raise WorkFailedError(
             f"the Dask scheduler at {future.client.scheduler.address} was lost. Partitions and folds that are finished "
             "are kept: start it and its workers again, then run the same command ('leap train' with --resume)."
@@ -177,10 +178,8 @@ def refuse_threaded_worker() -> None:
     """Raise the same inside a task, for a worker that joined later."""
     if "distributed" not in sys.modules:
         return
-    from distributed import get_worker
-
     try:
-        worker = get_worker()
+        worker = distributed.get_worker()
     except ValueError:  # no task of Dask's
         return
     _require_one_thread(worker.address, worker.state.nthreads, worker.scheduler.address)
@@ -196,17 +195,14 @@ def _require_one_thread(worker: str, threads: int, scheduler: str) -> None:
 
 @contextlib.contextmanager
 def _client(address: str) -> Iterator[Any]:
-    from distributed import Client
-    from distributed.utils import silence_logging_cmgr
-
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise InvalidInputError(
             f"no Dask scheduler answers at {address!r} ({type(error).__name__}). Start one with 'dask scheduler' and "
             f"'dask worker ADDRESS {ONE_THREAD_EACH}', or leave --scheduler out."
         ) from error
-    with silence_logging_cmgr("CRITICAL"), client:  # what is wrong is raised, and said once
+    with distributed.utils.silence_logging_cmgr("CRITICAL"), client:  # what is wrong is raised, and said once
         try:
             client.wait_for_workers(1, timeout=WORKERS_SECONDS)
         except TimeoutError as error:
@@ -219,15 +215,12 @@ def _client(address: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _local(workers: int) -> Iterator[DaskRunner]:
-    import dask.config
-    from distributed import Client
-
     with (
         dask.config.set(_KEEP_MEMORY),
         _quiet_tracker(),
         _event_loop() as loop,
         _local_cluster(loop, workers) as cluster,
-        Client(cluster, set_as_default=False) as client,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
         try:
             yield DaskRunner(client, workers)
@@ -237,13 +230,9 @@ def _local(workers: int) -> Iterator[DaskRunner]:
 
 def _local_cluster(loop: Any, workers: int) -> Any:
     """Start a scheduler in this process and workers in others."""
-    import logging
-
-    from distributed import LocalCluster
-
     try:
         # One thread a process, for kernels as for BLAS: processes are what shares the machine.
-        return LocalCluster(
+        return distributed.LocalCluster(
             loop=loop,
             n_workers=workers,
             threads_per_worker=1,
@@ -265,12 +254,8 @@ def _local_cluster(loop: Any, workers: int) -> Any:
 @contextlib.contextmanager
 def _event_loop() -> Iterator[Any]:
     """Provide a running event loop; the workers that it starts are out of reach of Ctrl-C."""
-    from multiprocessing.resource_tracker import ensure_running
-
-    from distributed.utils import LoopRunner
-
-    runner = LoopRunner()
-    ensure_running()  # now, because the thread that starts it is within reach of Ctrl-C afterwards
+    runner = distributed.utils.LoopRunner()
+    resource_tracker.ensure_running()  # now, because the thread that starts it is within reach of Ctrl-C afterwards
     with without_interrupts():
         runner.start()
     try:

@@ -1,5 +1,6 @@
 """The published evaluation protocol: five seeded folds over graphs, and random masks over nodes."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,9 @@ from numpy.typing import NDArray
 
 from leap.pipeline.graphs import Task
 from leap.store.graphs.dataset import PARTS, Fold
+from leap.store.lazy import lazy_module
+
+cut = lazy_module("sklearn.model_selection")
 
 VALIDATION_SHARE = 0.25
 
@@ -40,16 +44,13 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
     if num_graphs - -(-num_graphs // n_folds) < 2:
         return []
 
-    import warnings
-
-    from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
-
-    splitter = (StratifiedKFold if stratified else KFold)(n_folds, shuffle=True, random_state=seed)
+    sklearn_folds = cut.StratifiedKFold if stratified else cut.KFold
+    splitter = sklearn_folds(n_folds, shuffle=True, random_state=seed)
     result: list[Fold] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # "the least populated class has only …": documented above
         for rest, test in splitter.split(np.zeros(num_graphs), y if stratified else None):
-            train, val = train_test_split(rest, test_size=VALIDATION_SHARE, random_state=seed)
+            train, val = cut.train_test_split(rest, test_size=VALIDATION_SHARE, random_state=seed)
             parts = (members.astype(np.int64) for members in (train, val, test))
             result.append(dict(zip(PARTS, parts, strict=True)))
     return result

@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from leap.store.disk import STAGING_SUFFIX, is_read_only, needing_space, replacing
 from leap.store.errors import InvalidInputError, LeapError, StoreNotWritableError
+from leap.store.lazy import lazy_module
 
 if TYPE_CHECKING:
+    import zarr
     from zarr.abc.store import Store as ZarrStore
+else:
+    zarr = lazy_module("zarr")
+fsspec = lazy_module("fsspec")
 
 
 @dataclass(frozen=True)
@@ -195,9 +200,7 @@ class LocalLocation(Location):
 
     def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
         """Return a Zarr store over the folder."""
-        from zarr.storage import LocalStore
-
-        return LocalStore(self.path(path), read_only=read_only)
+        return zarr.storage.LocalStore(self.path(path), read_only=read_only)
 
     def free_bytes(self) -> int | None:
         """Free bytes of the file system that holds the root or its nearest existing parent."""
@@ -211,8 +214,6 @@ class RemoteLocation(Location):
     """A prefix of an object store, through fsspec; each object is put whole, which is atomic there."""
 
     def __init__(self, url: str) -> None:
-        import fsspec
-
         self.url = url.rstrip("/")
         try:
             # Listings cached by one process would hide what another has published.
@@ -275,9 +276,7 @@ class RemoteLocation(Location):
 
     def zarr_store(self, path: str, *, read_only: bool) -> "ZarrStore":
         """Return a Zarr store over the prefix."""
-        from zarr.storage import FsspecStore
-
-        return FsspecStore.from_url(
+        return zarr.storage.FsspecStore.from_url(
             f"{self.url}/{checked(path)}", storage_options={"use_listings_cache": False}, read_only=read_only
         )
 

@@ -16,7 +16,10 @@ from typing import Protocol
 
 from leap.store.conditional import Version, current, put, require_conditions
 from leap.store.errors import LeaseLostError
+from leap.store.lazy import lazy_module
 from leap.store.location import LocalLocation, Location, RemoteLocation, writing
+
+filelock = lazy_module("filelock")
 
 LEASE_SECONDS = 30.0
 RENEWAL_SECONDS = 6.0
@@ -103,17 +106,15 @@ class _FileLock:
 
 @contextlib.contextmanager
 def _file_lock(location: LocalLocation, name: str, on_wait: OnWait | None, clock: Clock) -> Iterator[Holding]:
-    from filelock import FileLock, Timeout
-
     path = location.path(lock_path(location, name))
     with writing(location.url):
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path)
+        lock = filelock.FileLock(path)
         while True:
             try:
                 lock.acquire(timeout=0)
                 break
-            except Timeout:
+            except filelock.Timeout:
                 if on_wait is not None:
                     on_wait()
                     on_wait = None

@@ -3,6 +3,7 @@
 A manifest holds no times, host names or hit flags, so that equal work gives equal bytes.
 """
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -100,8 +101,6 @@ class Manifest(BaseModel):
         DamagedArtifactError
             If it was truncated or edited.
         """
-        import json
-
         try:
             raw = json.loads(data)
             schema = raw["schema"]
@@ -129,8 +128,6 @@ class Manifest(BaseModel):
 
 
 def _encode(content: dict[str, Any]) -> bytes:
-    import json
-
     return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
 
 

@@ -105,3 +105,7 @@ def test_imports_and_cached_commands_load_nothing_heavy(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {what: names for what, names in json.loads(done.stdout).items() if names} == {}
+
+
+def test_heavy_libraries_are_made_lazy_in_a_way_that_threads_may_share():
+    assert [path for path in MODULES if "lazy.load(" in path.read_text()] == []

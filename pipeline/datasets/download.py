@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import lazy_loader as lazy
-
 from leap.pipeline.datasets.source import Progress
 from leap.store.errors import DownloadError, MissingRawFilesError
+from leap.store.lazy import lazy_module
 
-pooch = lazy.load("pooch")
-requests = lazy.load("requests")
+pooch = lazy_module("pooch")
+requests = lazy_module("requests")
 
 LARGEST_DOWNLOAD = 8 << 30
 """Bytes beyond which a download or an archive's content is refused."""

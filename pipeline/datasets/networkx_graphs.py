@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
-
 from leap.pipeline.datasets.attributed import AttributedGraph, assemble
 from leap.pipeline.datasets.source import (
     Executor,
@@ -20,11 +18,12 @@ from leap.pipeline.datasets.source import (
 )
 from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
+from leap.store.lazy import lazy_module
 
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = lazy.load("networkx")
+    nx = lazy_module("networkx")
 
 
 def from_networkx(

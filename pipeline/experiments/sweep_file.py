@@ -6,17 +6,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import lazy_loader as lazy
 from pydantic import BaseModel, ConfigDict
 
 from leap.pipeline.datasets import known_names
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.training.options import OPTIONS
 from leap.store.errors import InvalidInputError
+from leap.store.lazy import lazy_module
 from leap.store.option import validated
 from leap.store.suggestion import suggestion
 
-yaml = lazy.load("yaml")
+yaml = lazy_module("yaml")
 
 FIELDS = ("dataset", *OPTIONS)
 PLURALS = {f"{name}s": name for name in FIELDS if not name.endswith("s")}

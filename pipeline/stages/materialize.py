@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import lazy_loader as lazy
-
 from leap.pipeline.cluster import employ
 from leap.pipeline.derived import Plan, Recipe
 from leap.pipeline.reader import open_reader
@@ -15,8 +13,9 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
 from leap.store.errors import ArtifactNotFoundError, DamagedArtifactError, InvalidInputError, LeaseLostError
+from leap.store.lazy import lazy_module
 
-pa = lazy.load("pyarrow")
+pa = lazy_module("pyarrow")
 
 ATTEMPTS = 3
 DEFAULT_BUDGET_GB = 4.0
