@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from leap.cli.output import console, human_bytes, print_json, table
+from leap.cli.output import console, human_bytes, print_json, show_table
 from leap.cli.settings import Settings
-from leap.pipeline.datasets import catalog
+from leap.pipeline import datasets as sources
 from leap.pipeline.stages.context import data_folder
 
 
@@ -20,7 +20,7 @@ def datasets(
     long: Annotated[bool, typer.Option("--long", "-l", metavar=" ", help="Also show where each comes from.")] = False,
 ) -> None:
     """List the datasets: their licence, where they come from, and whether their files are here."""
-    entries = catalog(data_folder(settings.data))
+    entries = sources.catalog(data_folder(settings.data))
     if settings.as_json:
         rows = [
             {
@@ -36,25 +36,21 @@ def datasets(
         ]
         print_json({"datasets": rows})
         return
-    extra = ("source",) if long else ()
-    columns = ("name", "family", "files", "size", "licence", *extra)
-    shown = table(*columns, right=("size",), fold=("licence", "source"))
-    colours = {"embedded": "green", "present": "green", "absent": "dim"}
-    hidden = 0
-    for entry in entries:
-        if entry.presence == "absent" and entry.card.family == "TU" and not show_all:
-            hidden += 1
-            continue
-        shown.add_row(
-            entry.name,
-            entry.card.family,
-            f"[{colours[entry.presence]}]{entry.presence}[/]",
-            human_bytes(entry.bytes) if entry.bytes else "",
-            entry.card.licence,
-            *([entry.card.source] if long else []),
-        )
-    console.print(shown)
-    if hidden:
-        console.print(f"[dim]{hidden} more TU datasets can be downloaded by name: leap datasets --all[/]")
+    is_hidden = [entry.presence == "absent" and entry.card.family == "TU" and not show_all for entry in entries]
+    shown = [
+        {
+            "name": entry.name,
+            "family": entry.card.family,
+            "files": f"[{'dim' if entry.presence == 'absent' else 'green'}]{entry.presence}[/]",
+            "size": human_bytes(entry.bytes) if entry.bytes else "",
+            "licence": entry.card.licence,
+            **({"source": entry.card.source} if long else {}),
+        }
+        for entry, hidden in zip(entries, is_hidden, strict=True)
+        if not hidden
+    ]
+    show_table(shown, right=("size",), fold=("licence", "source"))
+    if any(is_hidden):
+        console.print(f"[dim]{sum(is_hidden)} more TU datasets can be downloaded by name: leap datasets --all[/]")
     folder = escape(str(data_folder(settings.data)))
     console.print(f"[dim]Raw files are looked for under {folder} (--data, LEAP_DATA).[/]")

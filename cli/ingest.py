@@ -1,5 +1,6 @@
 """`leap ingest`: store a dataset in canonical form."""
 
+from leap import pipeline
 from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     Dataset,
@@ -7,7 +8,6 @@ from leap.cli.stage_options import (
     show_result,
 )
 from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.stages.ingest import ingest as run
 
 
 def ingest(
@@ -22,4 +22,4 @@ def ingest(
     [dim]leap ingest Letter-high --data ~/tu[/]
     [dim]leap ingest ./my-graphs --graph-label y[/]
     """
-    show_result(run(dataset, options=reading, context=settings.context()), settings, out)
+    show_result(pipeline.ingest(dataset, options=reading, context=settings.context()), settings, out)

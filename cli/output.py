@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -56,20 +57,24 @@ def show_stop(interrupt: KeyboardInterrupt, way_on: str) -> None:
     errors.print(escape(f"Stopped: {notes}. {way_on}" if notes else f"Stopped. {way_on}"), soft_wrap=True)
 
 
-def table(*columns: str, title: str | None = None, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
-    """Return an empty table in the house style.
+def show_table(
+    rows: Iterable[Mapping[str, str]], *, right: Sequence[str] = (), fold: Sequence[str] = (), has_head: bool = True
+) -> None:
+    """Print rows as a table in the house style; nothing if there are none.
 
-    Columns in `right` are aligned for numbers; those in `fold` break over lines when the terminal is narrow, and the
-    others are kept whole.
+    Parameters
+    ----------
+    rows : cells by column, in rich's markup; a column that a row lacks is empty there.
+    right : columns that are aligned for numbers.
+    fold : columns that break over lines when the terminal is narrow; the others are kept whole.
     """
-    result = Table(
-        title=title, title_justify="left", box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)
-    )
+    rows = list(rows)
+    columns = dict.fromkeys(column for row in rows for column in row)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), show_header=has_head)
     for column in columns:
-        result.add_column(
-            column,
-            justify="right" if column in right else "left",
-            overflow="fold",
-            no_wrap=column not in fold,
-        )
-    return result
+        side: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, justify=side, overflow="fold", no_wrap=column not in fold)
+    for row in rows:
+        table.add_row(*(row.get(column, "") for column in columns))
+    if rows:
+        console.print(table)

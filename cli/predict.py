@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from leap import pipeline
-from leap.cli.output import console, plural, print_json, table
+from leap.cli.output import console, plural, print_json, show_table
 from leap.cli.runs import SHOWN, show_metric
 from leap.cli.settings import Settings
 from leap.cli.stage_options import (
@@ -55,11 +55,9 @@ def predict(
     console.print(
         f"[bold]{escape(result.dataset)}[/]: {plural(result.items, 'prediction')} by {used} of {escape(result.run)}"
     )
-    if result.metrics:
-        shown = table("metric", "value", right=("value",))
-        for name, value in result.metrics.items():
-            shown.add_row(SHOWN[name][0], show_metric(name, value))
-        console.print(shown)
+    metrics = (result.metrics or {}).items()
+    rows = ({"metric": SHOWN[name][0], "value": show_metric(name, value)} for name, value in metrics)
+    show_table(rows, right=("value",))
     if result.unjudged is not None:
         console.print(f"[yellow]{escape(result.unjudged[0].upper() + result.unjudged[1:])}[/]")
     if result.was_trained_on:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from leap.cli.output import console, errors, human_params, human_seconds, plural, table
+from leap.cli.output import console, errors, human_params, human_seconds, plural, show_table
 
 if TYPE_CHECKING:
     from leap.pipeline.engine.engine import Outcome
@@ -59,15 +59,17 @@ def show_plan(plan: "RunsPlan") -> None:
 def _show_datasets(plan: "RunsPlan") -> None:
     facts = plan.as_json()
     console.print(f"[bold]{escape(plan.name)}[/]: {escape(plan.description)}")
-    right = ("runs", "done", "folds", "done ", "to make", "time")
-    shown = table("dataset", *right, right=right)
+    counted = ("runs", "done", "folds", "done ", "to make")
+    rows = []
     for entry, row in zip(plan.datasets, facts["datasets"], strict=True):
         counts = (row["runs"], row["runs_done"], row["folds"], row["folds_done"], len(entry.to_make))
-        shown.add_row(escape(entry.dataset), *(f"{count:,}" for count in counts), _about(entry.seconds, plan.workers))
+        cells = {name: f"{count:,}" for name, count in zip(counted, counts, strict=True)}
+        rows.append({"dataset": escape(entry.dataset), **cells, "time": _about(entry.seconds, plan.workers)})
     if len(plan.datasets) > 1:
         counts = tuple(facts[name] for name in ("runs", "runs_done", "folds", "folds_done", "artifacts"))
-        shown.add_row("[bold]all[/]", *(f"[bold]{count:,}[/]" for count in counts), _about(plan.seconds, 1))
-    console.print(shown)
+        cells = {name: f"[bold]{count:,}[/]" for name, count in zip(counted, counts, strict=True)}
+        rows.append({"dataset": "[bold]all[/]", **cells, "time": _about(plan.seconds, 1)})
+    show_table(rows, right=(*counted, "time"))
 
 
 def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
@@ -75,15 +77,17 @@ def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
     console.print(
         f"[bold]{escape(entry.dataset)}[/]: {details.task}, {options.network.backbone} with {options.network.encoding}"
     )
-    shown = table("parameters", "", right=("",))
-    for name, count in details.parameters.items():
-        shown.add_row(name, f"{count:,}")
-    console.print(shown)
-    shown = table("artifact", "parameters", "key", "", fold=("parameters",))
-    for artifact in entry.artifacts:
-        state = "[green]stored[/]" if artifact.is_stored else "[yellow]to be made[/]"
-        shown.add_row(artifact.kind, human_params(artifact.params, artifact.kind), (artifact.key or "")[:12], state)
-    console.print(shown)
+    show_table(({"parameters": name, "": f"{n:,}"} for name, n in details.parameters.items()), right=("",))
+    artifacts = (
+        {
+            "artifact": artifact.kind,
+            "parameters": human_params(artifact.params, artifact.kind),
+            "key": (artifact.key or "")[:12],
+            "": "[green]stored[/]" if artifact.is_stored else "[yellow]to be made[/]",
+        }
+        for artifact in entry.artifacts
+    )
+    show_table(artifacts, fold=("parameters",))
     sizes, unit = details.folds[0], "node" if details.task == "node-classification" else "graph"
     console.print(
         f"{plural(len(details.folds), 'fold')} of {plural(sizes['train'], unit)} to train, {sizes['val']:,} to "
@@ -106,29 +110,34 @@ def show_training(result: "TrainResult") -> None:
         f"{metrics['options']['seed']}" + (" [green](cached)[/]" if result.cached else "")
     )
     names = [name for name in SHOWN if name in metrics["test"] and name != "loss"]
-    heads = [SHOWN[name][0] for name in names]
-    shown = table("fold", *heads, "best", "epochs", "time", right=(*heads, "best", "epochs", "time"))
-    for fold in metrics["folds"]:
-        values = [show_metric(name, fold["test"][name]) for name in names]
-        shown.add_row(
-            str(fold["fold"]), *values, str(fold["best_epoch"]), str(fold["epochs"]), human_seconds(fold["seconds"])
-        )
-    summary = [show_mean(name, metrics["test"][name]) for name in names]
-    shown.add_row("[bold]mean ± std[/]", *(f"[bold]{text}[/]" for text in summary), "", "", "")
-    console.print(shown)
+    rows = [
+        {
+            "fold": str(fold["fold"]),
+            **{SHOWN[name][0]: show_metric(name, fold["test"][name]) for name in names},
+            "best": str(fold["best_epoch"]),
+            "epochs": str(fold["epochs"]),
+            "time": human_seconds(fold["seconds"]),
+        }
+        for fold in metrics["folds"]
+    ]
+    summary = {SHOWN[name][0]: f"[bold]{show_mean(name, metrics['test'][name])}[/]" for name in names}
+    show_table([*rows, {"fold": "[bold]mean ± std[/]", **summary}], right=(*summary, "best", "epochs", "time"))
     console.print(f"[dim]{escape(str(result.path))}: config.yaml, metrics.json, curves, predictions, checkpoints[/]")
 
 
 def show_sweep(result: "SweepResult") -> None:
     """Print one score for each run of a sweep."""
     done = [outcome for outcome in result.outcomes if outcome.metrics is not None]
-    if done:
-        varying = _varying(done)
-        shown = table(*varying, "result", "", right=("result",))
-        for outcome in done:
-            values = outcome.request.values()
-            shown.add_row(*(_cell(values.get(name)) for name in varying), _score(outcome), _state(outcome))
-        console.print(shown)
+    varying = _varying(done)
+    rows = (
+        {
+            **{name: _cell(outcome.request.values().get(name)) for name in varying},
+            "result": _score(outcome),
+            "": _state(outcome),
+        }
+        for outcome in done
+    )
+    show_table(rows, right=("result",))
     facts = result.as_json()
     where = f"; mean ± std over the folds' test parts, all in {escape(facts['results'])}" if done else ""
     console.print(

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from leap.cli.options import completing
-from leap.cli.output import console, print_json, table
+from leap.cli.output import console, print_json, show_table
 from leap.cli.settings import Settings
 from leap.pipeline.datasets import known_names
 from leap.pipeline.stages.result import COLUMNS, StageResult
@@ -49,12 +49,8 @@ def show_result(result: StageResult, settings: Settings, out: Path | None) -> No
         return
     if settings.quiet:
         return
-    shown = table(*COLUMNS, right=COLUMNS[-3:], fold=("parameters",))
-    for report in result.artifacts:
-        cells = report.cells()
-        colour = "green" if report.cached else "yellow"
-        shown.add_row(
-            *(f"[{colour}]{cell}[/]" if name == "" else cell for name, cell in zip(COLUMNS, cells, strict=True))
-        )
     console.print(f"[bold]{escape(result.dataset)}[/]: {escape(result.about)}")
-    console.print(shown)
+    rows = [dict(zip(COLUMNS, report.cells(), strict=True)) for report in result.artifacts]
+    for row, report in zip(rows, result.artifacts, strict=True):
+        row[""] = f"[{'green' if report.cached else 'yellow'}]{row['']}[/]"
+    show_table(rows, right=COLUMNS[-3:], fold=("parameters",))

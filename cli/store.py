@@ -1,19 +1,22 @@
 """`leap store`: look at artifacts, explain misses, verify, name and clean up."""
 
+import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from leap.cli.options import App
-from leap.cli.output import console, errors, human_bytes, human_params, human_seconds, plural, print_json, table
+from leap.cli.output import console, errors, human_bytes, human_params, human_seconds, plural, print_json, show_table
 from leap.cli.settings import Settings
 from leap.cli.stage_options import Dataset
+from leap.pipeline.derived import RECIPES
+from leap.pipeline.stages.why import why as explain_request
+from leap.store import Artifact, Store
+from leap.store import collect as collecting
 from leap.store.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from leap.store import Artifact, Store
 
 app = App(no_args_is_help=True, help="Look at stored artifacts, explain misses, verify, name and clean up.")
 
@@ -22,7 +25,7 @@ Plan = Annotated[bool, typer.Option("--plan", "-n", help="Only say what would be
 
 
 def _row(
-    store: "Store", artifact: "Artifact", tags: dict[str, str], runs: dict[str, set[str]], pins: set[str]
+    store: Store, artifact: Artifact, tags: dict[str, str], runs: dict[str, set[str]], pins: set[str]
 ) -> dict[str, Any]:
     usage = store.usage(artifact.key)
     return {
@@ -42,10 +45,25 @@ def _row(
     }
 
 
-def _rows(store: "Store", artifacts: "list[Artifact]") -> list[dict[str, Any]]:
+def _rows(store: Store, artifacts: list[Artifact]) -> list[dict[str, Any]]:
     references = store.references
     tags, runs, pins = references.tags(), references.runs(), references.pins()
     return [_row(store, artifact, tags, runs, pins) for artifact in artifacts]
+
+
+def _cells(artifact: Artifact) -> dict[str, str]:
+    """Return what every table of artifacts tells."""
+    return {
+        "kind": artifact.kind,
+        "dataset": artifact.manifest.dataset,
+        "parameters": human_params(artifact.params, artifact.kind),
+        "key": artifact.key[:12],
+        "size": human_bytes(artifact.manifest.size),
+    }
+
+
+def _users(row: Mapping[str, Any]) -> list[str]:
+    return [*(f"tag {tag}" for tag in row["tags"]), *(["pinned"] if row["pinned"] else []), *row["runs"]]
 
 
 def _age(since: float) -> str:
@@ -59,38 +77,28 @@ def list_artifacts(
     dataset: Annotated[str | None, typer.Option(help="Only this dataset.")] = None,
 ) -> None:
     """List the artifacts: kind, dataset, parameters, size, age, uses, and which runs used them."""
-    from leap.pipeline.derived import RECIPES
-
     if kind not in (None, "dataset", *RECIPES):
         raise InvalidInputError(f"no kind {kind!r}. Choose from dataset, {', '.join(RECIPES)}.")
     store = settings.open_store()
-    rows = _rows(store, store.list(kind, dataset))
+    artifacts = store.list(kind, dataset)
+    rows = _rows(store, artifacts)
     unfinished = store.unfinished()
     if settings.as_json:
         print_json({"store": store.url, "artifacts": rows, "unfinished": unfinished})
         return
-    names = [
-        [*(f"tag {tag}" for tag in row["tags"]), *(["pinned"] if row["pinned"] else []), *row["runs"]] for row in rows
-    ]
-    last = ["used by"] if any(names) else []
-    shown = table(
-        *("kind", "dataset", "parameters", "key", "size", "age", "uses", *last),
+    show_table(
+        (
+            {
+                **_cells(artifact),
+                "age": _age(row["created"]),
+                "uses": str(row["uses"]),
+                **({"used by": ", ".join(names)} if (names := _users(row)) else {}),
+            }
+            for artifact, row in zip(artifacts, rows, strict=True)
+        ),
         right=("size", "age", "uses"),
         fold=("parameters", "used by"),
     )
-    for row, used_by in zip(rows, names, strict=True):
-        shown.add_row(
-            row["kind"],
-            row["dataset"],
-            human_params(row["params"], row["kind"]),
-            row["key"][:12],
-            human_bytes(row["bytes"]),
-            _age(row["created"]),
-            str(row["uses"]),
-            *([", ".join(used_by)] if last else []),
-        )
-    if rows:
-        console.print(shown)
     if not store.location.exists():
         console.print(f"[dim]There is no store at {escape(store.url)} yet; the first stage makes it.[/]")
         return
@@ -114,26 +122,25 @@ def show(
     if settings.as_json:
         print_json(row | {"manifest": manifest.model_dump(by_alias=True), "path": artifact.path})
         return
-    facts = table("", " ", fold=(" ",))
-    facts.show_header = False
-    facts.add_row("kind", manifest.kind)
-    facts.add_row("dataset", manifest.dataset)
-    facts.add_row("key", manifest.key)
-    facts.add_row("path", escape(artifact.path))
-    facts.add_row("parameters", human_params(manifest.params))
-    facts.add_row("made from", ", ".join(f"{role} {key[:12]}" for role, key in manifest.inputs.items()) or "raw data")
-    facts.add_row("size", f"{human_bytes(manifest.size)} in {plural(len(manifest.files), 'file')}")
-    facts.add_row("partitions", str(len(manifest.partitions)))
-    facts.add_row("arrays", ", ".join(artifact.array_names()))
-    facts.add_row("tables", ", ".join(name for name in manifest.files if name.endswith(".parquet")))
-    for name, value in manifest.summary.items():
-        facts.add_row(name.replace("_", " "), escape(_short(value)))
-    facts.add_row("made", f"{_age(row['created'])} ago in {human_seconds(row['seconds'])}")
-    facts.add_row("uses", f"{row['uses']}, last {_age(row['last_used'])} ago")
-    facts.add_row("tags", ", ".join(row["tags"]) + (" (pinned)" if row["pinned"] else ""))
-    facts.add_row("used by runs", ", ".join(row["runs"]))
-    facts.add_row("versions", human_params(manifest.provenance.get("versions", {})))
-    console.print(facts)
+    facts = [
+        ("kind", manifest.kind),
+        ("dataset", manifest.dataset),
+        ("key", manifest.key),
+        ("path", escape(artifact.path)),
+        ("parameters", human_params(manifest.params)),
+        ("made from", ", ".join(f"{role} {key[:12]}" for role, key in manifest.inputs.items()) or "raw data"),
+        ("size", f"{human_bytes(manifest.size)} in {plural(len(manifest.files), 'file')}"),
+        ("partitions", str(len(manifest.partitions))),
+        ("arrays", ", ".join(artifact.array_names())),
+        ("tables", ", ".join(name for name in manifest.files if name.endswith(".parquet"))),
+        *((name.replace("_", " "), escape(_short(value))) for name, value in manifest.summary.items()),
+        ("made", f"{_age(row['created'])} ago in {human_seconds(row['seconds'])}"),
+        ("uses", f"{row['uses']}, last {_age(row['last_used'])} ago"),
+        ("tags", ", ".join(row["tags"]) + (" (pinned)" if row["pinned"] else "")),
+        ("used by runs", ", ".join(row["runs"])),
+        ("versions", human_params(manifest.provenance.get("versions", {}))),
+    ]
+    show_table(({"what": name, "value": value} for name, value in facts), fold=("value",), has_head=False)
 
 
 def _short(value: Any) -> str:
@@ -158,9 +165,7 @@ def why(
 
     [dim]leap store why rwpe triads dim=12[/]
     """
-    from leap.pipeline.stages.why import why as run
-
-    answer = run(kind, dataset, _parse(parameters or []), context=settings.context())
+    answer = explain_request(kind, dataset, _parse(parameters or []), context=settings.context())
     if settings.as_json:
         print_json(answer.as_json())
         return
@@ -177,15 +182,14 @@ def why(
     console.print(
         f"[yellow]Not cached.[/] The nearest is {kind} {nearest.key[:12]} of {nearest.manifest.dataset}; it differs in"
     )
-    shown = table("what", "asked", "stored", fold=("asked", "stored"))
-    for name, (asked, stored) in answer.explanation.differences.items():
-        shown.add_row(name, escape(str(asked)), escape(str(stored)))
-    console.print(shown)
+    rows = (
+        {"what": name, "asked": escape(str(asked)), "stored": escape(str(stored))}
+        for name, (asked, stored) in answer.explanation.differences.items()
+    )
+    show_table(rows, fold=("asked", "stored"))
 
 
 def _parse(parameters: list[str]) -> dict[str, Any]:
-    import json
-
     parsed: dict[str, Any] = {}
     for entry in parameters:
         name, separator, text = entry.partition("=")
@@ -271,27 +275,18 @@ def collect(
     Runs whose folder on this machine is gone are forgotten first. What interrupted commands left behind goes too, if
     nobody has touched it for DAYS days, an hour at least.
     """
-    from leap.store.collect import (
-        carry_out,
-        plan_collection,
-        remove_stale_builds,
-        stale_builds,
-        stale_writes,
-        tidy_index,
-    )
-
     store = settings.open_store()
     forgotten = store.references.gone_runs()
-    verdicts = plan_collection(store, keep_days)
-    stale, partial = stale_builds(store, keep_days), stale_writes(store, keep_days)
+    verdicts = collecting.plan_collection(store, keep_days)
+    stale, partial = collecting.stale_builds(store, keep_days), collecting.stale_writes(store, keep_days)
     if not plan:
         for run in forgotten:
             store.references.forget_run(run)
-        verdicts = carry_out(store, verdicts, keep_days)
-        remove_stale_builds(store, stale, keep_days)
+        verdicts = collecting.carry_out(store, verdicts, keep_days)
+        collecting.remove_stale_builds(store, stale, keep_days)
         for path in partial:
             store.location.remove(path)
-        tidy_index(store)
+        collecting.tidy_index(store)
     going = [verdict for verdict in verdicts if not verdict.keep]
     size = sum(verdict.artifact.manifest.size for verdict in going)
     if settings.as_json:
@@ -308,22 +303,18 @@ def collect(
         left = {"unfinished": stale, "partial": partial, "runs": forgotten}
         print_json({"dry_run": plan, "bytes": size, "artifacts": rows, **left})
         return
-    shown = table(
-        "", "kind", "dataset", "parameters", "key", "size", "reason", right=("size",), fold=("parameters", "reason")
+    show_table(
+        (
+            {
+                "": "[green]keep[/]" if verdict.keep else "[red]drop[/]",
+                **_cells(verdict.artifact),
+                "reason": verdict.reason,
+            }
+            for verdict in verdicts
+        ),
+        right=("size",),
+        fold=("parameters", "reason"),
     )
-    for verdict in verdicts:
-        artifact = verdict.artifact
-        shown.add_row(
-            "[green]keep[/]" if verdict.keep else "[red]drop[/]",
-            artifact.kind,
-            artifact.manifest.dataset,
-            human_params(artifact.params, artifact.kind),
-            artifact.key[:12],
-            human_bytes(artifact.manifest.size),
-            verdict.reason,
-        )
-    if verdicts:
-        console.print(shown)
     _say_removed(len(going), size, plan)
     verb = "would go" if plan else "removed"
     if stale:
@@ -347,28 +338,16 @@ def remove_artifacts(
     plan: Plan = False,
 ) -> None:
     """Remove artifacts by key or tag."""
-    from leap.store.collect import plan_removal, remove, unreadable
-
     store = settings.open_store()
-    damaged = unreadable(store, keys)
-    artifacts = plan_removal(store, keys, cascade=cascade)
+    damaged = collecting.unreadable(store, keys)
+    artifacts = collecting.plan_removal(store, keys, cascade=cascade)
     going = [artifact.key for artifact in artifacts] + damaged
     if not plan:
-        remove(store, going)
+        collecting.remove(store, going)
     size = sum(artifact.manifest.size for artifact in artifacts)
     if settings.as_json:
         print_json({"dry_run": plan, "bytes": size, "keys": going})
         return
-    shown = table("kind", "dataset", "parameters", "key", "size", right=("size",), fold=("parameters",))
-    for artifact in artifacts:
-        shown.add_row(
-            artifact.kind,
-            artifact.manifest.dataset,
-            human_params(artifact.params, artifact.kind),
-            artifact.key[:12],
-            human_bytes(artifact.manifest.size),
-        )
-    for key in damaged:
-        shown.add_row("[red]damaged[/]", "", "", key[:12], "")
-    console.print(shown)
+    rows = [*map(_cells, artifacts), *({"kind": "[red]damaged[/]", "key": key[:12]} for key in damaged)]
+    show_table(rows, right=("size",), fold=("parameters",))
     _say_removed(len(going), size, plan)

@@ -8,10 +8,11 @@ from rich.markup import escape
 
 from leap import pipeline
 from leap.cli.options import Several, completing, completing_choices
-from leap.cli.output import INTERRUPTED, console, print_json, show_stop, table
+from leap.cli.output import INTERRUPTED, print_json, show_stop, show_table
 from leap.cli.runs import show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
 from leap.cli.stage_options import BudgetGb, dataset_names
+from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.training.options import OPTIONS, TrainOptions
@@ -147,8 +148,6 @@ def sweep(
     if show_list or source in (None, "list"):
         _list(settings)
         return
-    from leap.pipeline.experiments.expand import SweepSelection
-
     file = load(str(source))
     # What is given on the command line counts more than what the file says.
     file = file.model_copy(update={"reading": file.reading.model_copy(update=reading.model_dump(exclude_unset=True))})
@@ -185,8 +184,6 @@ def sweep(
 
 
 def _list(settings: Settings) -> None:
-    from leap.pipeline.experiments.expand import expand
-
     entries: list[dict[str, Any]] = []
     for name in presets():
         file = load(name)
@@ -196,7 +193,13 @@ def _list(settings: Settings) -> None:
     if settings.as_json:
         print_json({"presets": entries})
         return
-    shown = table("preset", "runs", "folds", "what", right=("runs", "folds"), fold=("what",))
-    for entry in entries:
-        shown.add_row(entry["name"], f"{entry['runs']:,}", f"{entry['folds']:,}", escape(entry["description"]))
-    console.print(shown)
+    rows = (
+        {
+            "preset": entry["name"],
+            "runs": f"{entry['runs']:,}",
+            "folds": f"{entry['folds']:,}",
+            "what": escape(entry["description"]),
+        }
+        for entry in entries
+    )
+    show_table(rows, right=("runs", "folds"), fold=("what",))

@@ -7,6 +7,11 @@ from typing import Any
 
 import typer
 
+from leap.cli.app import app
+from leap.pipeline.stages.ingest import IngestOptions
+from leap.pipeline.training.options import OPTIONS
+from leap.store.option import option_fields
+
 PAGE = Path(__file__).with_name("cli.md")
 SWEEP_PAGE = Path(__file__).with_name("sweep-files.md")
 GLOBAL = "Global options"
@@ -71,10 +76,6 @@ and fits a combination that has one of the values for each. |
 
 def sweep_page() -> str:
     """Return the page of sweep files."""
-    from leap.pipeline.stages.ingest import IngestOptions
-    from leap.pipeline.training.options import OPTIONS
-    from leap.store.option import option_fields
-
     sections = [SWEEP_HEAD, "## Options\n"]
     for panel in dict.fromkeys(field.option.panel for field in OPTIONS.values()):
         named = "" if panel is None else f"{panel}:\n\n"
@@ -109,8 +110,6 @@ def _yaml(default: Any) -> str:
 
 def page() -> str:
     """Return the page."""
-    from leap.cli.app import app
-
     root = typer.main.get_command(app)
     sections = [HEAD, "## Global options\n\nAccepted before and after the name of a command.\n"]
     sections.append(_options(_visible(root), only=GLOBAL))

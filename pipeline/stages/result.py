@@ -1,5 +1,6 @@
 """What a stage reports: the artifacts that it found or made."""
 
+import html
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,6 +109,13 @@ class StageResult:
         """Return the table that the command prints."""
         rows = [COLUMNS, *(report.cells() for report in self.artifacts)]
         return f"{self.dataset}: {self.about}\n{aligned(rows, right=(4, 5, 6))}"
+
+    def _repr_html_(self) -> str:
+        """Return the same table for notebooks."""
+        rows = [COLUMNS, *(report.cells() for report in self.artifacts)]
+        cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+        lines = "".join(f"<tr>{line}</tr>" for line in cells)
+        return f"<p><b>{html.escape(self.dataset)}</b>: {html.escape(self.about)}</p><table>{lines}</table>"
 
     def __getitem__(self, kind: str) -> ArtifactReport:
         """Return the first artifact of a kind."""

@@ -196,10 +196,15 @@ def test_a_stage_manifest_holds_nothing_that_rounding_can_change(varied, new_con
 def test_a_result_prints_as_a_table(new_context):
     context = new_context()
     encode("letters-low", ["rwpe"], context=context)
-    lines = str(encode("letters-low", ["rwpe", "lape"], params={"dim": 4}, context=context)).splitlines()
+    result = encode("letters-low", ["rwpe", "lape"], params={"dim": 4}, context=context)
+    lines = str(result).splitlines()
     assert lines[0] == "letters-low: 2,250 graphs, 10,469 nodes, 6,998 edges, 2 features (coordinates), 15 classes"
     assert lines[1].split() == ["artifact", "parameters", "key", "partitions", "size", "time"]
     assert [line.split()[0] for line in lines[2:]] == ["dataset", "rwpe", "lape"]
     assert "cached (view)" in lines[3]
     assert " made " in lines[4]
     assert len({len(line) for line in lines[1:]}) == 1  # the last column is aligned to the right
+    page = result._repr_html_()
+    assert page.startswith("<p><b>letters-low</b>: 2,250 graphs, ")
+    assert page.count("<tr>") == 4
+    assert page.count("<td>cached (view)</td>") == 1
