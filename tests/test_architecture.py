@@ -107,5 +107,25 @@ def test_imports_and_cached_commands_load_nothing_heavy(tmp_path):
     assert {what: names for what, names in json.loads(done.stdout).items() if names} == {}
 
 
+def imports_inside_functions(path: Path) -> list[str]:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = {
+        node.lineno: ast.unparse(node)
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, functions)
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+    return list(found.values())
+
+
+def test_imports_stand_at_the_top_of_a_module():
+    """RDKit alone, which may be absent, is imported where that can be said."""
+    found = {str(path.relative_to(ROOT)): imports_inside_functions(path) for path in MODULES}
+    assert {name: imports for name, imports in found.items() if imports} == {
+        "pipeline/datasets/hiv.py": ["from rdkit import Chem", "from rdkit.rdBase import BlockLogs"]
+    }
+
+
 def test_heavy_libraries_are_made_lazy_in_a_way_that_threads_may_share():
     assert [path for path in MODULES if "lazy.load(" in path.read_text()] == []
