@@ -121,6 +121,10 @@ class Artifact:
         """Names of the arrays that each partition holds."""
         return _array_names(self.manifest.files, self.partitions[0].name) if self.partitions else []
 
+    def has(self, name: str) -> bool:
+        """Whether partitions hold an array of this name."""
+        return bool(self.partitions) and f"{self.partitions[0].name}/{name}/zarr.json" in self.manifest.files
+
     def shape(self, name: str, partition: int = 0) -> tuple[int, ...]:
         """Shape of one array of a partition, from its metadata."""
         layout = json.loads(self.read_file(f"{self.partitions[partition].name}/{name}/zarr.json"))

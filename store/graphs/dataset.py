@@ -332,9 +332,8 @@ class StoredGraphs(Stored):
     @property
     def _node_columns(self) -> dict[str, str]:
         """Arrays with a row per node, by what they are: "x", "y" or a part of the masks."""
-        there = self.array_names()
         optional = {"y": "y"} | {part: _mask(part) for part in PARTS} if self.is_node_task else {}
-        return {"x": "x"} | {name: array for name, array in optional.items() if array in there}
+        return {"x": "x"} | {name: array for name, array in optional.items() if self.has(array)}
 
     # Labels
 
@@ -353,7 +352,7 @@ class StoredGraphs(Stored):
     def labels(self) -> Array | None:
         """Return (G,) or (N,) int64 labels, (G, t) float32 targets, or None without any."""
         if self.is_node_task:
-            return self.load("y") if "y" in self.array_names() else None
+            return self.load("y") if self.has("y") else None
         if not self._label_columns:
             return None
         table = self.table("graphs", self._label_columns)
@@ -379,24 +378,24 @@ class StoredGraphs(Stored):
 
     def edge_attr(self) -> Array | None:
         """Return (2E, …) attributes of all entries of the adjacency, None without any."""
-        return self.load("edge_attr") if "edge_attr" in self.array_names() else None
+        return self.load("edge_attr") if self.has("edge_attr") else None
 
     def pos(self) -> Array | None:
         """Return (N, …) where the nodes are, None where that is not known."""
-        if "pos" in self.array_names():
+        if self.has("pos"):
             return self.load("pos")
         return self.features() if self.manifest.summary["feature_source"] == "pos" else None
 
     def masks(self) -> Masks | None:
         """Return {"train", "val", "test"} -> (N, splits), None for datasets without masks."""
-        if _mask(PARTS[0]) not in self.array_names():
+        if not self.has(_mask(PARTS[0])):
             return None
         return {part: self.load(_mask(part)) for part in PARTS}
 
     @property
     def num_masks(self) -> int:
         """Columns of the masks, 0 without any."""
-        return self.shape(_mask(PARTS[0]))[1] if _mask(PARTS[0]) in self.array_names() else 0
+        return self.shape(_mask(PARTS[0]))[1] if self.has(_mask(PARTS[0])) else 0
 
     def folds(self) -> list[Fold]:
         """Return the published folds: numbers of the graphs of each part; none for node tasks."""

@@ -94,7 +94,7 @@ class StoredNeighborhoods(Stored):
     def rows(self, partition: int, *, with_stats: bool = True) -> HoodRows:
         """Return the neighbourhoods of one partition; statistics where they are stored."""
         names = ["node_ptr", "nodes", "edge_ptr", "edges"]
-        stats = [name for name in ("mean", "scale") if with_stats and name in self.array_names()]
+        stats = [name for name in ("mean", "scale") if with_stats and self.has(name)]
         found = self.read(partition, [*names, *stats])
         node_ptr, nodes, edge_ptr, edges = (found[name] for name in names)
         hoods = Neighborhoods(node_ptr, nodes, edge_ptr, edges, self.hops, self.cap)
