@@ -215,12 +215,13 @@ def _client(address: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _local(workers: int) -> Iterator[DaskRunner]:
+    client_class = distributed.Client  # imported before its settings are changed, which it would not complete otherwise
     with (
         dask.config.set(_KEEP_MEMORY),
         _quiet_tracker(),
         _event_loop() as loop,
         _local_cluster(loop, workers) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        client_class(cluster, set_as_default=False) as client,
     ):
         try:
             yield DaskRunner(client, workers)

@@ -162,3 +162,15 @@ def test_workers_that_do_not_start_are_an_error_that_says_what_to_do(tmp_path):
     assert done.stderr.startswith("Error: a local Dask cluster of ")
     assert "use fewer --workers, or none with --workers 0" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+FRESH = """
+from leap.pipeline.cluster import Workforce, employ
+with employ(Workforce(1), 1, 100.0) as runner:
+    runner.run(abs, [(-3,)], print)
+"""
+
+
+def test_a_local_cluster_is_the_first_that_a_process_hears_of_dask():
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr

@@ -134,7 +134,7 @@ def test_who_waits_goes_on_where_a_killed_process_stopped(start, tmp_path, shape
     assert two.says(WAITING)
     other = start("other", *request, "--lr", "0.05")  # another run is refused without a wait
     assert other.process.wait(timeout=PATIENCE_SECONDS) == 2
-    assert other._err.read_text().startswith("Error: ")
+    assert "holds another run (it differs in lr)" in json.loads(other._out.read_text())["error"]["message"]
     one.kill()
     assert not two.answer()["cached"]
     assert_same(tmp_path / "runs" / "run", unbroken)

@@ -57,8 +57,8 @@ def test_a_worker_with_several_threads_is_refused_with_the_command_to_use(store,
     with dask_processes(tmp_path / "dask", 1, "--nthreads", 4) as address:
         refused = leap_train(store[0], address, "--run", tmp_path / "run")
         assert refused.returncode == 2, refused.stderr
-        text = " ".join(refused.stderr.split())
-        assert text.startswith("Error: the Dask worker tcp://")
+        text = json.loads(refused.stdout)["error"]["message"]
+        assert text.startswith("the Dask worker tcp://")
         assert " has 4 threads, and a process trains one fold at a time." in text
         assert f"start workers with 'dask worker {address} --nthreads 1 --nworkers N'." in text
         assert not (tmp_path / "run").exists()
