@@ -5,15 +5,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 from rich.markup import escape
 
 from leap.cli.options import completing
 from leap.cli.output import console, print_json, show_table
 from leap.cli.settings import Settings
 from leap.pipeline.datasets import known_names
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.result import COLUMNS, StageResult
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
 from leap.store.errors import InvalidInputError
+from leap.store.option import Option, Options
 
+WORK = "The work"
 dataset_names = completing(lambda: sorted(known_names()))
 Dataset = Annotated[
     str,
@@ -34,6 +39,22 @@ Out = Annotated[
         help="Also write the keys, without timings, to this JSON file; DVC's stages use it as their output.",
     ),
 ]
+
+
+class WorkOptions(Options):
+    """What trainings may use, and where they leave their runs; nothing here changes a result."""
+
+    runs: Annotated[Path, Option(help="Folder of all runs and of results.parquet.", panel=WORK, metavar="DIR")] = Path(
+        DEFAULT_RUNS
+    )
+    memory_gb: Annotated[float, Option(help="Memory for the data of a fold.", panel=WORK, metavar="GIB")] = 2.0
+    checkpoint_steps: Annotated[
+        int, Field(ge=1), Option(help="Checkpoint every N steps, and after every epoch.", panel=WORK)
+    ] = DEFAULT_CHECKPOINT_STEPS
+    budget_gb: Annotated[
+        float,
+        Option(help="Refuse if neighbourhoods are estimated to take more than this.", panel=WORK, metavar="GIB"),
+    ] = DEFAULT_BUDGET_GB
 
 
 def show_result(result: StageResult, settings: Settings, out: Path | None) -> None:

@@ -11,7 +11,7 @@ from leap.cli.options import Several, completing, completing_choices
 from leap.cli.output import INTERRUPTED, print_json, show_stop, show_table
 from leap.cli.runs import show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
-from leap.cli.stage_options import BudgetGb, dataset_names
+from leap.cli.stage_options import WORK, WorkOptions, dataset_names
 from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.stages.ingest import IngestOptions
@@ -19,13 +19,13 @@ from leap.pipeline.training.options import OPTIONS, TrainOptions
 
 PART = "A part of it"
 INSTEAD = "Instead of the file's; repeat for several values"
-WORK = "The work"
 
 
 def sweep(
     settings: Settings,
     reading: IngestOptions,
     instead: Annotated[dict[str, Any], Several(TrainOptions, INSTEAD)],
+    work: WorkOptions,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -89,17 +89,6 @@ def sweep(
             autocompletion=dataset_names,
         ),
     ] = None,
-    runs: Annotated[
-        Path,
-        typer.Option("--runs", metavar="DIR", help="Folder of all runs and of results.parquet.", rich_help_panel=WORK),
-    ] = Path("runs"),
-    memory_gb: Annotated[
-        float, typer.Option(metavar="GIB", help="Memory for the data of a fold.", rich_help_panel=WORK)
-    ] = 2.0,
-    checkpoint_steps: Annotated[
-        int,
-        typer.Option(metavar="N", help="Checkpoint every N steps, and after every epoch.", rich_help_panel=WORK, min=1),
-    ] = 500,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -127,7 +116,6 @@ def sweep(
             rich_help_panel=WORK,
         ),
     ] = None,
-    budget_gb: BudgetGb = 4.0,
 ) -> None:
     """Do all runs of a sweep: a preset for a table or figure of the paper, or a file of your own.
 
@@ -156,7 +144,7 @@ def sweep(
         {name: values for name, values in only.items() if values}, instead | ({"dataset": on} if on else {})
     )
     if plan:
-        planned = pipeline.plan_sweep(file, settings.context(), selection=selection, runs=runs)
+        planned = pipeline.plan_sweep(file, settings.context(), selection=selection, runs=work.runs)
         print_json(planned.as_json()) if settings.as_json else show_plan(planned)
         return
     try:
@@ -164,10 +152,7 @@ def sweep(
             file,
             settings.context(),
             selection=selection,
-            runs=runs,
-            budget_gb=budget_gb,
-            memory_gb=memory_gb,
-            checkpoint_steps=checkpoint_steps,
+            **work.model_dump(),
         )
     except KeyboardInterrupt as interrupt:
         show_stop(interrupt, "The same command goes on from here.")

@@ -9,11 +9,9 @@ from leap import pipeline
 from leap.cli.output import INTERRUPTED, print_json, show_stop
 from leap.cli.runs import show_plan, show_training
 from leap.cli.settings import Settings
-from leap.cli.stage_options import BudgetGb, Dataset
+from leap.cli.stage_options import WORK, Dataset, WorkOptions
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.training.options import TrainOptions
-
-RUN = "The run"
 
 
 def train(
@@ -21,6 +19,7 @@ def train(
     reading: IngestOptions,
     dataset: Dataset,
     options: TrainOptions,
+    work: WorkOptions,
     run: Annotated[
         Path | None,
         typer.Option(
@@ -28,39 +27,28 @@ def train(
             metavar="DIR",
             help="Folder of the run (default: one in --runs).",
             show_default=False,
-            rich_help_panel=RUN,
+            rich_help_panel=WORK,
         ),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", metavar="DIR", help="Folder of all runs.", rich_help_panel=RUN)
-    ] = Path("runs"),
     plan: Annotated[
         bool,
         typer.Option(
             "--plan",
             metavar=" ",
             help="Show the plan and the parameter counts, and train nothing.",
-            rich_help_panel=RUN,
+            rich_help_panel=WORK,
         ),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", metavar=" ", help="Continue an interrupted run, to the same result.", rich_help_panel=RUN
+            "--resume", metavar=" ", help="Continue an interrupted run, to the same result.", rich_help_panel=WORK
         ),
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", metavar=" ", help="Train again even if the result is there.", rich_help_panel=RUN),
+        typer.Option("--force", metavar=" ", help="Train again even if the result is there.", rich_help_panel=WORK),
     ] = False,
-    checkpoint_steps: Annotated[
-        int,
-        typer.Option(metavar="N", help="Checkpoint every N steps, and after every epoch.", rich_help_panel=RUN, min=1),
-    ] = 500,
-    memory_gb: Annotated[
-        float, typer.Option(metavar="GIB", help="Memory for the data of a fold.", rich_help_panel=RUN)
-    ] = 2.0,
-    budget_gb: BudgetGb = 4.0,
 ) -> None:
     """Train and test a network by cross-validation, on what the store holds; missing artifacts are made first.
 
@@ -70,7 +58,7 @@ def train(
     [dim]leap train letters-high --backbone gcn --encoding lape+leap-l --plan[/]
     """
     if plan:
-        planned = pipeline.plan_training(dataset, options, settings.context(), reading, runs=runs)
+        planned = pipeline.plan_training(dataset, options, settings.context(), reading, runs=work.runs)
         print_json(planned.as_json()) if settings.as_json else show_plan(planned)
         return
     try:
@@ -79,13 +67,10 @@ def train(
             options,
             settings.context(),
             run=run,
-            runs=runs,
             resume=resume,
             force=force,
             ingest_options=reading,
-            budget_gb=budget_gb,
-            memory_gb=memory_gb,
-            checkpoint_steps=checkpoint_steps,
+            **work.model_dump(),
         )
     except KeyboardInterrupt as interrupt:
         has_begun = bool(getattr(interrupt, "__notes__", ()))

@@ -24,7 +24,11 @@ This page is generated from the code; `leap COMMAND --help` says the same. Stage
 Exit codes: 0 done, 1 the work failed, 2 wrong usage or bad input. Results go to stdout, everything else to stderr.
 `--json` prints one JSON object; that of a stage has `stage`, `dataset` and `artifacts`, each artifact with `kind`,
 `params`, `key`, `cached`, `view` (answered by a larger artifact), `seconds`, `bytes`, `partitions`, `resumed`
-(partitions that an interrupted run had left) and `summary`.
+(partitions that an interrupted run had left) and `summary`. An error is then
+`{"error": {"type": …, "message": …, "exit_code": …}}`.
+
+`leap --install-completion` teaches your shell to complete commands, options, datasets, presets and choices. Names to
+choose from are understood in any case: `-e LEAP-L`.
 """
 SWEEP_HEAD = """\
 # Sweep files

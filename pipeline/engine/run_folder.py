@@ -32,7 +32,7 @@ from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, WorkFa
 
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
 RESULT, EPOCHS, BEST, LAST = "result.json", "epochs.jsonl", "best.pt", "last.pt"
-LOCK, DEFAULT_RUNS = ".lock", "runs"
+LOCK = ".lock"
 POLL_SECONDS = 0.1
 NO_SPACE = (
     "Finished folds and checkpoints are kept: free some space, then go on with 'leap train … --resume' or the same "

@@ -8,13 +8,12 @@ from typing import Any
 from leap.pipeline.engine.engine import Engine, Outcome
 from leap.pipeline.engine.plan import RunsPlan, plan_runs
 from leap.pipeline.engine.results import RESULTS, results_table
-from leap.pipeline.engine.run_folder import DEFAULT_RUNS
 from leap.pipeline.events import Event
 from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import SweepFile, load
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from leap.pipeline.datasets import Source
 from leap.pipeline.engine.engine import Engine
 from leap.pipeline.engine.plan import RunsPlan, plan_runs
 from leap.pipeline.engine.requests import RunRequest
-from leap.pipeline.engine.run_folder import DEFAULT_RUNS, RunFolder
+from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.events import EpochEnded, Event
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.result import ArtifactReport
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, TrainOptions
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS, TrainOptions
 from leap.pipeline.training.requirements import required_recipes
 from leap.store.references import checked_name
 

@@ -13,7 +13,7 @@ from leap.store.option import Option, Options, option_fields
 ALGORITHM = 1  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
 PATIENCE = 10
-DEFAULT_CHECKPOINT_STEPS = 500
+DEFAULT_RUNS, DEFAULT_CHECKPOINT_STEPS = "runs", 500
 PROTOCOL = "The protocol"
 
 
