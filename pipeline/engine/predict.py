@@ -32,6 +32,7 @@ from leap.pipeline.training.evaluate import Evaluation, evaluate
 from leap.pipeline.training.metrics import Metrics
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.requirements import SUBSTITUTES, feature_substitute
 from leap.store import Store
 from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError
@@ -201,7 +202,16 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
         is_regression = facts.task == "graph-regression"
         objectives[number] = StandardizedError(**best["objective"]) if is_regression else CrossEntropy()
     dataset = next(entry["key"] for entry in config["artifacts"] if entry["kind"] == "dataset")
-    return TrainedRun(folder.path, options, facts, config.get("classes"), dataset, networks, objectives)
+    return TrainedRun(
+        folder.path,
+        options,
+        facts,
+        config.get("classes"),
+        dataset,
+        networks,
+        objectives,
+        config.get("feature_source"),
+    )
 
 
 def _described(
@@ -234,6 +244,7 @@ class TrainedRun:
     dataset : key of the dataset that it was trained on.
     networks : torch modules by fold, in evaluation mode.
     objectives : by fold, what turns scores into predictions.
+    feature_source : where the features of its graphs came from; older runs do not know.
     """
 
     path: Path
@@ -243,6 +254,7 @@ class TrainedRun:
     dataset: str
     networks: dict[int, Network]
     objectives: dict[int, Objective]
+    feature_source: str | None = None
 
     def __call__(self, graphs: "str | Source | Sequence[Any]", context: Context | None = None) -> torch.Tensor:
         """Return the mean of the networks' predictions: probabilities (n, classes), or targets (n, t) in their units.
@@ -261,7 +273,8 @@ class TrainedRun:
             with tempfile.TemporaryDirectory() as folder:
                 return self(graphs, Context(Store.open(folder), workforce=Workforce(0)))
         source = graphs if isinstance(graphs, (str, Source)) else pipeline.from_pyg(graphs, "graphs")
-        prepared = prepare(source, self.options, context, needs_labels=False)
+        reading = IngestOptions.of({"features": self.feature_source} if self.feature_source in SUBSTITUTES else {})
+        prepared = prepare(source, self.options, context, reading, needs_labels=False)
         return torch.from_numpy(self.evaluate(prepared, context).predictions)
 
     def evaluate(self, prepared: Prepared, context: Context) -> Evaluation:
@@ -299,6 +312,14 @@ class TrainedRun:
                 f"{prepared.dataset.manifest.dataset!r} has {met[0]} {kinds[met[1]]}, and the run {self.path.name} was "
                 f"trained on {facts.features} {kinds[facts.codes is not None]}. Predict for graphs with the same "
                 "features."
+            )
+        got = feature_substitute(prepared.dataset)
+        if self.feature_source is not None and got not in (None, self.feature_source):
+            is_substitute = self.feature_source in SUBSTITUTES
+            way_out = f"Read it with --features {self.feature_source}." if is_substitute else "Give it such features."
+            raise InvalidInputError(
+                f"{prepared.dataset.manifest.dataset!r} has no features, and its nodes got {got} instead; the run "
+                f"{self.path.name} was trained on {self.feature_source}. {way_out}"
             )
 
 

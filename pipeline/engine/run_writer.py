@@ -71,6 +71,7 @@ class RunWriter:
                 "artifacts": [{"kind": report.kind, "key": report.key} for report in self.prepared.reports],
                 "facts": self.planned[0].facts.model_dump(mode="json"),
                 "classes": self.prepared.dataset.manifest.summary.get("classes"),
+                "feature_source": self.prepared.dataset.manifest.summary["feature_source"],
                 "fingerprint": self.prepared.fingerprint,
             }
         )

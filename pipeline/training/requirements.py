@@ -1,13 +1,17 @@
 """Which artifacts a training needs, and what a network must know about the dataset."""
 
+from typing import get_args
+
 from leap.models.network_config import DatasetFacts, needs_neighborhoods, transform_name, uses_cached_transform
 from leap.models.registries import ENCODINGS
+from leap.pipeline.canonical import FeatureChoice
 from leap.pipeline.derived import RECIPES, DectRecipe, NeighborhoodsRecipe, Recipe
 from leap.pipeline.training.options import TrainOptions
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import StoredGraphs
 
+SUBSTITUTES = get_args(FeatureChoice)
 TASKS = ("graph-classification", "graph-regression", "node-classification")
 
 
@@ -82,3 +86,10 @@ def dataset_facts(dataset: Artifact) -> DatasetFacts:
         outputs=len(graphs.classes) if graphs.classes else graphs.num_targets,
         task=dataset.manifest.summary["task"],
     )
+
+
+def feature_substitute(dataset: Artifact) -> str | None:
+    """Return what nodes got in place of features, such as "degree"; None where the data has its own."""
+    summary = dataset.manifest.summary
+    named = summary.get("notes", {}).get("node_attributes")
+    return summary["feature_source"] if summary["feature_source"] in SUBSTITUTES and not named else None

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from leap.pipeline import load_run, predict, train
+from leap.pipeline import IngestOptions, load_run, predict, train
 from leap.store.errors import DamagedCheckpointWarning, InvalidInputError
 from tests.pipeline.training.conftest import coordinates, graphs_source
 
@@ -120,6 +120,27 @@ def test_a_loaded_run_takes_pyg_graphs(context, trained):
     wide = [Data(x=torch.rand(3, 7), edge_index=torch.tensor([[0, 1], [1, 2]]))]
     with pytest.raises(InvalidInputError, match="7 features, and the run one was trained on 2"):
         load_run(trained.path)(wide)
+
+
+def test_graphs_without_features_get_what_the_runs_got(context, options, run):
+    graphs = [(nx.cycle_graph if i % 2 else nx.path_graph)(4 + i // 2 % 4) for i in range(20)]
+    bare = graphs_source(graphs, "bare", None, [i % 2 for i in range(20)], "graph-classification")
+    constant = IngestOptions(features="constant")
+    blank = run.with_name("blank")
+    train(bare, options(backbone="gcn", encoding="none"), context, run=blank, ingest_options=constant)
+    with pytest.raises(InvalidInputError, match=r"degree instead; the run blank was trained on constant. Read"):
+        predict(blank, bare, context)
+    table = pq.read_table(predict(blank, bare, context, ingest_options=constant).path)
+    assert np.array_equal(load_run(blank)(bare)[:, 0].numpy(), table["probability_0"].to_numpy())
+
+
+def test_graphs_without_features_are_not_predicted_by_a_run_that_had_some(context, options, run):
+    graphs = [nx.path_graph(3 + i % 3) for i in range(20)]
+    y = [i % 2 for i in range(20)]
+    measured = graphs_source(graphs, "measured", coordinates(graphs, 1), y, "graph-classification")
+    train(measured, options(backbone="gcn", encoding="none"), context, run=run)
+    with pytest.raises(InvalidInputError, match=r"was trained on given. Give it such features"):
+        load_run(run)(graphs_source(graphs, "bare", None, y, "graph-classification"))
 
 
 class Trap:
