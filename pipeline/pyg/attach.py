@@ -29,6 +29,7 @@ def attach(graphs: Any, dataset: Artifact, *artifacts: Artifact, numbers: Any = 
 
     Encodings become attributes named after their kind, such as `data.rwpe`; `Neighborhoods.from_data` finds
     neighbourhoods. Nothing else about the graphs changes, and the objects that are given stay as they were.
+    Features are not compared: encodings that depend on them, such as lect, are of the features that were ingested.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def attach(graphs: Any, dataset: Artifact, *artifacts: Artifact, numbers: Any = 
     hoods = [artifact for artifact in artifacts if isinstance(artifact, StoredNeighborhoods)]
     chosen = Selection.of(dataset, hoods, [artifact for artifact in artifacts if artifact not in hoods])
     stored = chosen.dataset
-    places = np.arange(stored.num_graphs) if numbers is None else np.asarray(numbers, dtype=np.int64)
+    places = np.arange(stored.num_graphs) if numbers is None else _checked_numbers(numbers)
     sizes = node_counts(several)
     ptr, edges = pointers(sizes), edge_pairs(several, sizes).pairs
     _check_same(stored, places, ptr, edges)
@@ -88,6 +89,15 @@ def attach(graphs: Any, dataset: Artifact, *artifacts: Artifact, numbers: Any = 
 def _device(graph: Data) -> torch.device:
     tensors = (value for value in graph.to_dict().values() if isinstance(value, torch.Tensor))
     return next((value.device for value in tensors), torch.device("cpu"))
+
+
+def _checked_numbers(numbers: Any) -> Ids:
+    found = np.atleast_1d(np.asarray(numbers))
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InvalidInputError(
+            f"`numbers` must be whole numbers, one per graph. Got {found.dtype} of shape {found.shape}."
+        )
+    return found.astype(np.int64)
 
 
 def _check_same(stored: StoredGraphs, places: Ids, ptr: Ids, edges: NDArray[np.int64]) -> None:

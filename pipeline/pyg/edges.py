@@ -54,7 +54,7 @@ def edge_pairs(graphs: Sequence[Any], sizes: NDArray[np.int64]) -> Edges:
                 )
             pairs = transposed if pairs is None else pairs
         pieces.append(np.zeros((2, 0), dtype=np.int64) if pairs is None else pairs + first)
-    if not found:
+    if len(graphs) and not found:
         raise InvalidInputError(
             f"no graph has edge_index or adj_t (graph 0 has {', '.join(sorted(graphs[0].keys())) or 'nothing'}). Make "
             "edges first, as the transforms FaceToEdge, KNNGraph and RadiusGraph do; graphs that are meant to have "

@@ -175,6 +175,9 @@ def _masks(
             odd = mask[~np.isin(mask, (0, 1))][0]
             raise InvalidInputError(f"{name!r} holds {odd}: a mask has a truth value per node, not node numbers.")
     splits = max(mask.shape[1] for mask in masks.values())
+    if any(mask.shape[1] not in (1, splits) for mask in masks.values()):
+        counts = ", ".join(f"{mask.shape[1]} of {name}" for name, mask in masks.items())
+        raise InvalidInputError(f"masks have different numbers of splits: {counts}. Give each one column, or as many.")
     shapes = {}
     for name in MASKS:
         shape = list(np.shape(graphs[0][name])[1:])

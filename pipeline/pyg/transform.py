@@ -1,6 +1,7 @@
 """The PyG transform that attaches neighbourhoods to graphs."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
     Neighborhoods(hops=2, nodes=12, members=36, edges=36, torch.int32 on cpu)
     """
 
-    def __init__(self, hops: int | Sequence[int] = 1, cap: int | None = None, seed: int = 0) -> None:
-        self.hops = tuple(hops) if isinstance(hops, Sequence) else (int(hops),)
+    def __init__(self, hops: int | Iterable[int] = 1, cap: int | None = None, seed: int = 0) -> None:
+        self.hops = tuple(map(operator.index, hops if isinstance(hops, Iterable) else (hops,)))
         self.cap = cap
         self.seed = seed
         if not self.hops or min(self.hops) < 1:
@@ -70,6 +71,11 @@ class AddNeighborhoods(BaseTransform):  # type: ignore[misc]
             )
         edges, device = data.edge_index.detach().cpu().numpy(), data.edge_index.device
         is_batch = isinstance(data, Batch)
+        if is_batch and data.get("ptr") is None:
+            raise InvalidInputError(
+                "AddNeighborhoods needs to know where the graphs of a Batch begin, and this one has no ptr. "
+                "Make it with Batch.from_data_list."
+            )
         ptr = data.ptr.cpu().numpy() if is_batch else np.array([0, data.num_nodes])
         csr = kernels.build_csr(edges, int(ptr[-1]))
         # Samples go by the ids of each graph, so that a batch gets what its graphs would get.

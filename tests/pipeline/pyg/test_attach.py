@@ -55,6 +55,19 @@ def test_some_graphs_of_the_dataset_are_named_by_number(stored):
     alone = attach(GRAPHS[2], *stored, numbers=[2])
     assert isinstance(alone, Data)
     assert torch.equal(alone.khop2["nodes_index"], found.khop2["nodes_index"])
+    assert torch.equal(attach(GRAPHS[2], *stored, numbers=2).rwpe, alone.rwpe)
+    assert attach([], *stored, numbers=[]) == []
+
+
+@pytest.mark.parametrize("numbers", [[2.5], ["2"], [[2]]])
+def test_numbers_that_are_none_are_refused(stored, numbers):
+    with pytest.raises(InvalidInputError, match="`numbers` must be whole numbers, one per graph"):
+        attach([GRAPHS[2]], *stored, numbers=numbers)
+
+
+def test_no_graphs_are_not_a_dataset(stored):
+    with pytest.raises(InvalidInputError, match="0 graphs were given for 4 of the 4"):
+        attach([], *stored)
 
 
 def test_a_batch_gives_its_graphs(stored):

@@ -303,6 +303,10 @@ BAD = {
     "training mask alone": ([masked(train=HALF)], "have train_mask but no val_mask and test_mask. Add"),
     "no validation mask": ([masked(train=HALF, test=HALF)], "but no val_mask. Add val_mask"),
     "masks of node numbers": ([masked(train=[0, 1, 2], val=HALF, test=HALF)], "'train_mask' holds 2"),
+    "masks of two and three splits": (
+        [masked(train=[[True] * 2, [False] * 2, [False] * 2], val=[[False] * 3] * 3, test=HALF[::-1])],
+        "different numbers of splits: 2 of train_mask, 3 of val_mask, 1 of test_mask",
+    ),
     "several labels, reals": ([graph(y=((1.0, 0.0),)), graph(y=((NAN, 1.0),))], "multi-label"),
     "several labels, whole": ([graph(y=((1, 0),)), graph(y=((0, 1),))], "multi-label"),
     "several labels, flat": ([graph(y=(1, 0)), graph(y=(0, 1))], "multi-label"),

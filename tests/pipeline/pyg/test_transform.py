@@ -257,6 +257,22 @@ def test_wrong_parameters_are_refused(options):
         AddNeighborhoods(**options)
 
 
+@pytest.mark.parametrize("hops", [1.7, "12", (1, 2.0)])
+def test_hop_counts_that_are_not_whole_are_refused(hops):
+    with pytest.raises(TypeError, match="integer"):
+        AddNeighborhoods(hops)
+
+
+def test_hop_counts_may_be_an_array():
+    assert AddNeighborhoods(np.array([1, 2])).hops == (1, 2)
+
+
+def test_a_batch_that_does_not_say_where_its_graphs_begin_is_refused():
+    batch = Batch(x=PATH.x, edge_index=PATH.edge_index, batch=torch.zeros(PATH.num_nodes, dtype=torch.long))
+    with pytest.raises(InvalidInputError, match=r"has no ptr. Make it with Batch.from_data_list"):
+        AddNeighborhoods()(batch)
+
+
 @pytest.mark.parametrize("data", [HeteroData(), Batch.from_data_list([HeteroData()]), Data(x=torch.ones(2, 1))])
 def test_data_that_is_not_homogeneous_or_has_no_edges_is_refused(data):
     with pytest.raises(InvalidInputError, match="AddNeighborhoods"):
