@@ -209,12 +209,12 @@ class NetworkConfig(Options):
     ] = False
     hidden: Annotated[
         int | None,
-        Field(ge=1),
+        Field(ge=1, le=16384),
         Option(help="Width of the backbone (default: the paper's).", panel=NETWORK, matters=_layered),
     ] = None
     layers: Annotated[
         int | None,
-        Field(ge=1),
+        Field(ge=1, le=1024),
         Option(
             help="Layers of the backbone (default: the paper's).",
             panel=NETWORK,

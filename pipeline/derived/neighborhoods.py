@@ -24,10 +24,10 @@ SAMPLED_PARTITIONS = 16
 Hops = Annotated[int, Field(ge=1, le=32), Option(help="Hop count of the neighbourhoods.", metavar="M")]
 Cap = Annotated[
     int | None,
-    Field(ge=2),
+    Field(ge=2, lt=2**31),
     Option(help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first.", metavar="N"),
 ]
-CapSeed = Annotated[int, Field(ge=0), Option(help="Seed of that sample.", metavar="SEED")]
+CapSeed = Annotated[int, Field(ge=0, lt=2**63), Option(help="Seed of that sample.", metavar="SEED")]
 
 
 def khop(

@@ -27,9 +27,11 @@ class TrainOptions(Options):
         Option(help="Folds; of a node task's splits at most N.", panel=PROTOCOL, metavar="N"),
     ] = PUBLISHED_FOLDS
     epochs: Annotated[
-        int, Field(ge=1), Option(help="At most N epochs.", panel=PROTOCOL, metavar="N", column="epochs_at_most")
+        int,
+        Field(ge=1, lt=2**31),
+        Option(help="At most N epochs.", panel=PROTOCOL, metavar="N", column="epochs_at_most"),
     ] = 100
-    batch_size: Annotated[int, Field(ge=1), Option(help="Graphs of a step.", panel=PROTOCOL)] = 16
+    batch_size: Annotated[int, Field(ge=1, lt=2**31), Option(help="Graphs of a step.", panel=PROTOCOL)] = 16
     lr: Annotated[FiniteFloat, Field(gt=0), Option(help="Learning rate of Adam.", panel=PROTOCOL)] = 1e-3
     seed: Annotated[
         int,
@@ -82,7 +84,7 @@ class TrainOptions(Options):
     ] = "points"
     cap: Annotated[
         int | None,
-        Field(ge=2),
+        Field(ge=2, lt=2**31),
         Option(
             help="At most N nodes in a neighbourhood, sampled; nearer hops are kept first.",
             panel=TRANSFORM,
@@ -92,7 +94,7 @@ class TrainOptions(Options):
     ] = None
     cap_seed: Annotated[
         int,
-        Field(ge=0),
+        Field(ge=0, lt=2**63),
         Option(
             help="Seed of that sample.",
             panel=TRANSFORM,
