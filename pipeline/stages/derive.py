@@ -115,7 +115,8 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
     InvalidInputError
         For an unknown encoding, a parameter that none of them has, or a value out of range.
     """
-    chosen = list(dict.fromkeys(encodings))
+    folded = {name.casefold(): name for name in encodable()}
+    chosen = list(dict.fromkeys(folded.get(name.casefold(), name) for name in encodings))
     for name in chosen:
         if name not in encodable():
             raise InvalidInputError(_unknown(name))

@@ -176,3 +176,8 @@ def test_a_partition_of_neighbourhoods_is_read_once_for_all_the_smaller_parts_ma
     inputs = context.store.find("neighborhoods", "varied").partitions
     assert report[kind].partitions >= 5 * len(inputs)
     assert len(reads) == len(set(reads)) == 6 * len(inputs)
+
+
+def test_names_of_encodings_are_understood_in_any_case(varied, new_context):
+    made = encode(varied, ["RWPE", "rwpe"], params={"dim": 2}, context=new_context())
+    assert [report.kind for report in made.artifacts] == ["dataset", "rwpe"]
