@@ -1,4 +1,4 @@
-"""The `leap` command: thin typer commands, one file for each stage.
+"""The `leap` command: thin typer commands, one file each.
 
 The modules of `__init__.pyi` are imported when first used, so that a command can be stopped before it has loaded them.
 """

@@ -28,7 +28,7 @@ SOON_SECONDS = 10.0
 
 
 def reporter(*, quiet: bool, verbose: bool, as_json: bool) -> Reporter:
-    """Return who tells the person, or the program, that reads stderr."""
+    """Return a reporter for whoever reads stderr, a person or a program."""
     if quiet:
         return Reporter()
     listener = Terminal() if errors.is_terminal else Lines(render=_json_line if as_json else str)
@@ -44,7 +44,7 @@ class Steps:
 
     Parameters
     ----------
-    told : who is told the notes.
+    told : receives the notes.
     """
 
     def __init__(self, told: Listener, clock: Callable[[], float] = time.monotonic) -> None:

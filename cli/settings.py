@@ -68,7 +68,7 @@ class Settings(Options):
 
     @property
     def reporter(self) -> Reporter:
-        """Who is told about progress."""
+        """Where progress is reported."""
         return reporter(quiet=self.quiet, verbose=self.verbose, as_json=self.as_json)
 
     def context(self) -> Context:

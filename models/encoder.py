@@ -281,7 +281,7 @@ def _check_sizes(
         raise InvalidInputError(f"hops must be one or more counts of at least 1. Got {hops}.")
     if out_channels % len(hops):
         raise InvalidInputError(
-            f"{len(hops)} hop counts share the {out_channels} dimensions, which must divide. "
+            f"{len(hops)} hop counts must divide the {out_channels} dimensions, of which each gets an equal share. "
             f"Use a multiple of {len(hops)}."
         )
     if not 0 < scale < math.inf:

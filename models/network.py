@@ -106,7 +106,7 @@ class Network(nn.Module):
 
 
 def count_parameters(config: NetworkConfig, facts: DatasetFacts) -> dict[str, int]:
-    """Count the trainable parameters of a network that is not needed otherwise; torch's generator is left alone."""
+    """Count the trainable parameters of a network that is made only for this; torch's generator is left alone."""
     with borrowed_generator():
         return Network(config, facts).count_parameters()
 

@@ -266,8 +266,8 @@ class NetworkConfig(Options):
             raise ValueError(f"{self.backbone} has one layer; leave layers out")
         if self.leap and self.dim % len(self.hops):
             raise ValueError(
-                f"{len(self.hops)} hop counts share the {self.dim} dimensions, which must divide; "
-                f"use a multiple of {len(self.hops)}"
+                f"{len(self.hops)} hop counts must divide the {self.dim} dimensions, of which each gets an equal "
+                f"share; use a multiple of {len(self.hops)}"
             )
         if self.leap_on != "features" and not self.leap:
             raise ValueError(f"leap_on {self.leap_on} needs the encoding leap-f or leap-l")

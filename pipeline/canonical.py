@@ -140,7 +140,7 @@ def _sorted_attributes(
 def _checked_counts(node_counts: NDArray[Any]) -> NDArray[np.int64]:
     counts = np.asarray(node_counts, dtype=np.int64)
     if counts.ndim != 1 or (counts < 0).any():
-        raise InvalidInputError(f"node counts must be one non-negative number a graph. Got shape {counts.shape}.")
+        raise InvalidInputError(f"node counts must be one non-negative number per graph. Got shape {counts.shape}.")
     if not counts.sum():
         raise InvalidInputError(f"{len(counts):,} graphs without a single node: there is nothing to work on.")
     return counts
@@ -179,7 +179,7 @@ def _check_rows(raw: RawGraphs, num_nodes: int) -> None:
 def _checked_features(x: NDArray[Any], node_counts: NDArray[np.int64]) -> NDArray[Any]:
     num_nodes = int(node_counts.sum())
     if x.ndim != 2 or len(x) != num_nodes:
-        raise InvalidInputError(f"features must have shape ({num_nodes}, d), one row a node. Got shape {x.shape}.")
+        raise InvalidInputError(f"features must have shape ({num_nodes}, d), one row per node. Got shape {x.shape}.")
     if x.shape[1] == 0:
         raise InvalidInputError("features have no column at all; leave them out to get degree features.")
     if np.issubdtype(x.dtype, np.integer):

@@ -31,7 +31,7 @@ OnFailed = Callable[[Arguments, Exception], None]
 
 @dataclass(frozen=True)
 class Workforce:
-    """Who does the work.
+    """Where the work is done: in this process, on a local cluster, or on a running one.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ def employ(workforce: Workforce, tasks: int, seconds: float) -> Iterator[Runner]
 
 
 def require_one_thread_each(workforce: Workforce) -> None:
-    """Raise if the workers of a scheduler are no good for training, before anything is begun.
+    """Raise if a scheduler's workers have several threads, which training refuses, before anything is begun.
 
     Raises
     ------

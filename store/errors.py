@@ -24,7 +24,7 @@ class MissingRawFilesError(LeapError, FileNotFoundError):
 
 
 class DownloadError(LeapError, OSError):
-    """A download that failed or brought something else than expected."""
+    """A download that failed or brought something other than expected."""
 
 
 class NeighborhoodsTooLargeError(LeapError, ValueError):
@@ -32,7 +32,7 @@ class NeighborhoodsTooLargeError(LeapError, ValueError):
 
 
 class NotAStoreError(LeapError, ValueError):
-    """A directory that holds something else than a store."""
+    """A directory that holds something other than a store."""
 
 
 class NewerSchemaError(LeapError, ValueError):

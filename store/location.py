@@ -36,7 +36,7 @@ class FileInfo:
 
 
 class Location(ABC):
-    """A tree of immutable-ish files under one root."""
+    """A tree of files under one root; a file is replaced whole or not at all."""
 
     url: str
 

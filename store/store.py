@@ -29,6 +29,7 @@ from leap.store.lock import SYSTEM_CLOCK, Clock, exclusive, may_be_held
 from leap.store.manifest import MANIFEST, Manifest
 from leap.store.references import References
 from leap.store.request import COLUMNS, Request
+from leap.store.suggestion import alternatives
 from leap.store.usage import Usage, note_created, note_use, read_usage
 
 MARKER = "leap-store.json"
@@ -208,16 +209,22 @@ class ArtifactStore:
             return fitting[0].view(params.get(COLUMNS))
         shown = ", ".join(f"{name}={value}" for name, value in params.items()) or "any parameters"
         if not fitting:
-            there = of_kind or self.list(dataset=dataset)
-            known = "; ".join(f"{a.kind} {a.params}" for a in there) or "nothing"
-            raise ArtifactNotFoundError(
-                f"no {kind} of {dataset!r} with {shown} in the store at {self.url}. Of {dataset!r} it has: {known}."
-            )
+            raise ArtifactNotFoundError(self._nothing_fits(kind, dataset, shown, of_kind))
         listing = "; ".join(f"{artifact.key[:12]} {artifact.params}" for artifact in fitting)
         raise ArtifactNotFoundError(
             f"{len(fitting)} artifacts are {kind} of {dataset!r} with {shown}: {listing}. Name more parameters, or use "
             "get with a key."
         )
+
+    def _nothing_fits(self, kind: str, dataset: str, shown: str, of_kind: Sequence[Artifact]) -> str:
+        if of_kind:
+            known = "; ".join(str(artifact.params) for artifact in of_kind)
+            return f"no {kind} of {dataset!r} with {shown} in the store at {self.url}. Stored are those with {known}."
+        kinds = {artifact.kind for artifact in self.list(dataset=dataset)}
+        if kinds:
+            return f"no {kind} of {dataset!r} in the store at {self.url}.{alternatives(kind, kinds)}"
+        datasets = {artifact.manifest.dataset for artifact in self.list()}
+        return f"nothing of {dataset!r} in the store at {self.url}.{alternatives(dataset, datasets)}"
 
     # Cache
 
@@ -285,7 +292,7 @@ class ArtifactStore:
 
         The build's `published` is set on entry if that other process has made the artifact meanwhile. What was
         written stays for the next attempt when the block fails, except when the disk is full. A block that ends with
-        LeaseLostError has changed nothing that others see; entering anew waits for who has taken over.
+        LeaseLostError has changed nothing that others see; entering anew waits for the process that has taken over.
         """
         self._create()
         with exclusive(self.location, key, on_wait, self._clock) as lock:

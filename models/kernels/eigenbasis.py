@@ -144,7 +144,7 @@ def merge_components(
     Parameters
     ----------
     order : (K,) columns of all components by (graph, eigenvalue, component, place in the component).
-    graph_ptr : (G + 1,) ranges of `order`, one a graph.
+    graph_ptr : (G + 1,) ranges of `order`, one per graph.
     drop_all_trivial : drop the zero eigenvalue of each component with an edge; otherwise the first column only.
     column_component, column_ptr, entry_ptr : component of a column; ranges of columns and of entries by component.
     values, lengths, pivots : (K,) as `canonical_basis` gives them, pivots as node ids of the dataset.

@@ -25,7 +25,7 @@ _SMALLEST_LABEL, _LARGEST_LABEL = -(2**63), 2**63 - 1
 def graph_targets(
     values: Sequence[Any], where: str, owner: Callable[[int], str] = "graph {}".format
 ) -> tuple[NDArray[Any], Task]:
-    """Turn one label a graph into an array and the task that it sets.
+    """Turn one label per graph into an array and the task that it sets.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def graph_targets(
 
 
 def possible_graph_labels(candidates: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names whose values, one a graph, could be learned; those that name each graph come last."""
+    """Return the names whose values, one per graph, could be learned; those that name each graph come last."""
     ranked = []
     for name, values in candidates.items():
         try:
@@ -81,7 +81,7 @@ def possible_graph_labels(candidates: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def node_classes(values: Sequence[Any] | NDArray[Any], where: str) -> NDArray[Any]:
-    """Turn one label a node into whole numbers or texts.
+    """Turn one label per node into whole numbers or texts.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def node_classes(values: Sequence[Any] | NDArray[Any], where: str) -> NDArray[An
             return array.astype(np.int64)
         at = int(np.argmax(broken))
         raise InvalidInputError(f"{where} of node {at} is {array[at]}; node labels must be whole numbers or text.")
-    raise InvalidInputError(f"{where} must be whole numbers or text, one a node. Got {array.dtype} {array.shape}.")
+    raise InvalidInputError(f"{where} must be whole numbers or text, one per node. Got {array.dtype} {array.shape}.")
 
 
 def _check_labels(values: Sequence[Any], where: str, owner: Callable[[int], str]) -> None:

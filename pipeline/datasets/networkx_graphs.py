@@ -1,4 +1,4 @@
-"""Own graphs from NetworkX: objects, GraphML, GML or node-link JSON; nothing is ever unpickled."""
+"""Your own graphs from NetworkX: objects, GraphML, GML or node-link JSON; nothing is ever unpickled."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def from_networkx(
 
 
 class NetworkXFiles(Source):
-    """Files in GraphML, GML or node-link JSON, one graph a file; a JSON file may hold a list of graphs.
+    """Files in GraphML, GML or node-link JSON, one graph per file; a JSON file may hold a list of graphs.
 
     Files are taken in the order of their names, numbers by value: g2 comes before g10.
     """

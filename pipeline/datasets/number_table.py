@@ -16,7 +16,7 @@ _WORD = {"int": "a whole number", "float": "a number"}
 
 
 def read_numbers(path: Path, kind: Kind, columns: int | None = None) -> NDArray[Any]:
-    """Read a text file of numbers, one row a line, separated by commas; spaces around numbers do not matter.
+    """Read a text file of numbers, one row per line, separated by commas; spaces around numbers do not matter.
 
     Parameters
     ----------

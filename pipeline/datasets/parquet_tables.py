@@ -1,4 +1,4 @@
-"""Own graphs as Parquet tables: edges.parquet, and where wanted nodes.parquet and graphs.parquet."""
+"""Your own graphs as Parquet tables: edges.parquet, and where wanted nodes.parquet and graphs.parquet."""
 
 import contextlib
 import re

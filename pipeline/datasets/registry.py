@@ -91,7 +91,7 @@ def resolve(
         return discovered[name_or_path].source(checked_name(name_or_path), lookup)
     raise UnknownDatasetError(
         f"no dataset {name_or_path!r}.{suggestion(name_or_path, [*known_names(), *discovered])} 'leap datasets' lists "
-        "all; a path to your own data contains a '/'."
+        "all; no file or folder here has that name either."
     )
 
 

@@ -309,7 +309,9 @@ def _targets(
 ) -> tuple[NDArray[Any] | None, Task]:
     if labels is not None:
         if labels.shape[1] != 1:
-            raise InvalidInputError(f"{label_path} has {labels.shape[1]} columns: one label a graph is supported.")
+            raise InvalidInputError(
+                f"{label_path} has {labels.shape[1]} columns: only one label per graph is supported."
+            )
         return labels[:, 0], "graph-classification"
     if attributes is not None:
         return attributes, "graph-regression"

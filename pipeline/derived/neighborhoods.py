@@ -116,7 +116,7 @@ class NeighborhoodsRecipe(Recipe):
         return Plan(partitions, work / MEMBERS_A_SECOND, float(weight.sum()), expected.as_facts())
 
     def check_budget(self, dataset: Artifact, plan: Plan, budget: float) -> None:
-        """Refuse an explosion."""
+        """Raise NeighborhoodsTooLargeError if the estimate exceeds the budget."""
         if plan.bytes > budget:
             raise NeighborhoodsTooLargeError(
                 f"the {self.hops}-hop neighbourhoods of {dataset.manifest.dataset!r} are estimated at "
@@ -174,7 +174,7 @@ def _mean_and_scale(reader: GraphReader, local: LocalGraph, node_ptr: Any, nodes
 
 
 def _statistics_bytes(dataset: Artifact) -> float:
-    """Bytes a node of pointers, mean and scale."""
+    """Bytes per node of pointers, mean and scale."""
     summary = dataset.manifest.summary
     return 16.0 + (0 if summary["categorical"] else 4.0 * summary["features"] + 4.0)
 

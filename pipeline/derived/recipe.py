@@ -157,15 +157,15 @@ class EncodingRecipe(Recipe):
     def columns(self) -> int:
         """Columns of each node, flattened."""
 
-    def plan_between_graphs(self, reader: GraphReader, seconds_a_node: float | NDArray[Any]) -> Plan:
+    def plan_between_graphs(self, reader: GraphReader, seconds_per_node: float | NDArray[Any]) -> Plan:
         """Cut between graphs, for work that needs a graph in one piece.
 
         Parameters
         ----------
-        seconds_a_node : rough cost of a node; one number, or one for each node of the dataset.
+        seconds_per_node : rough cost of a node; one number, or one for each node of the dataset.
         """
         node_ptr = reader.dataset.node_ptr()
-        per_node = np.broadcast_to(np.asarray(seconds_a_node, dtype=np.float64), int(node_ptr[-1]))
+        per_node = np.broadcast_to(np.asarray(seconds_per_node, dtype=np.float64), int(node_ptr[-1]))
         target = partition_target(reader.dataset)
         cost = 4.0 * self.columns + per_node / SECONDS_A_PARTITION * target
         partitions = plan_whole_graphs(node_ptr, cumulative(cost), target)

@@ -1,1 +1,1 @@
-"""Experiments: sweeps over many runs, presets of the paper's tables and figures, and the table of results."""
+"""Sweep files and the presets of the paper's tables and figures: which runs to do. `engine` does them."""

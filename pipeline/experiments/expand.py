@@ -18,7 +18,7 @@ from leap.store.suggestion import suggestion
 
 @dataclass(frozen=True)
 class SweepSelection:
-    """A part of a sweep, and what is done otherwise than its file says.
+    """Which runs of a sweep to do, and the values that replace those of its file.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class SweepSelection:
     instead: Mapping[str, Any] = field(default_factory=dict)
 
     def applied(self, grid: Grid) -> Grid:
-        """Return a grid with what is to be done otherwise."""
+        """Return a grid with the values that replace its own."""
         changed = {
             name: values
             for name, values in axes_of(self.instead, "the selection").items()

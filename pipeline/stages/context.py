@@ -1,4 +1,4 @@
-"""What every stage is given: the store, where raw files are, who works and who is told."""
+"""What every stage is given: the store, the folder of raw files, the workers and the listeners to progress."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The stages that derive artifacts from a dataset: extract (neighbourhoods) and encode (encodings of every node)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leap.models.network_config import encoding_parts
@@ -50,7 +50,7 @@ def extract(
     >>> int(hoods.members(0)[0])
     0
     """
-    counts = [hops] if isinstance(hops, int) else list(dict.fromkeys(hops))
+    counts = list(dict.fromkeys(hops)) if isinstance(hops, Iterable) else [hops]
     if not counts:
         raise InvalidInputError("no hop count was given. Use --hops 1, and again for more.")
     recipes = [validated(NeighborhoodsRecipe, hops=count, cap=cap, cap_seed=cap_seed) for count in counts]
@@ -127,7 +127,7 @@ def encoding_recipes(encodings: Sequence[str], params: Mapping[str, Any]) -> lis
     for name in params:
         if name not in known:
             raise InvalidInputError(
-                f"{name!r} is not a parameter of {' or '.join(chosen)}. Those have {', '.join(sorted(known))}."
+                f"{name!r} is not a parameter of {' or '.join(chosen)}. Allowed: {', '.join(sorted(known))}."
             )
     return [
         validated(RECIPES[name], **{field: params[field] for field in fields[name] if field in params})

@@ -29,7 +29,7 @@ READING = "How the dataset is read"
 
 
 class IngestOptions(Options):
-    """Choices that change what is stored; see `SourceOptions` for those that only own data has."""
+    """Choices that change what is stored; see `SourceOptions` for those that only a user's own graphs have."""
 
     features: Annotated[
         Literal["degree", "constant", "rwpe"],
@@ -44,17 +44,19 @@ class IngestOptions(Options):
     node_attributes: Annotated[
         tuple[str, ...] | None,
         Option(
-            help="Own data: node attribute or column to use as a feature.",
+            help="Your own graphs: node attribute or column to use as a feature.",
             panel=READING,
             flags=("--node-attribute",),
             metavar="NAME",
         ),
     ] = None
     graph_label: Annotated[
-        str | None, Option(help="Own data: graph attribute or column with the label.", panel=READING, metavar="NAME")
+        str | None,
+        Option(help="Your own graphs: graph attribute or column with the label.", panel=READING, metavar="NAME"),
     ] = None
     node_label: Annotated[
-        str | None, Option(help="Own data: node attribute or column with the label.", panel=READING, metavar="NAME")
+        str | None,
+        Option(help="Your own graphs: node attribute or column with the label.", panel=READING, metavar="NAME"),
     ] = None
 
     @property
@@ -79,7 +81,7 @@ def ingest(
 
     Parameters
     ----------
-    dataset : a name that `leap datasets` lists, the path of own data, or a source made by `from_networkx` or
+    dataset : a name that `leap datasets` lists, the path of your own graphs, or a source made by `from_networkx` or
         `from_pyg`.
 
     Examples

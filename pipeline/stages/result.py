@@ -80,7 +80,7 @@ class StageResult:
 
     @property
     def dataset(self) -> str:
-        """Name of the dataset, which for own data is not the path it was asked for by."""
+        """Name of the dataset, which for your own graphs differs from the path that was given."""
         return self.artifacts[0].dataset
 
     @property

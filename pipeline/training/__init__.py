@@ -1,1 +1,1 @@
-"""The train stage: networks fitted to streams of the store, fold by fold, and their use on new graphs."""
+"""Train one fold: its batches, loop, checkpoints and metrics. `engine` decides which folds, and keeps the results."""

@@ -40,7 +40,7 @@ def _check_labels(dataset: Artifact) -> None:
         own = (
             f"Its graphs have {', '.join(candidates)}: give --graph-label {candidates[0]}"
             if candidates
-            else "Give --graph-label or --node-label for own data"
+            else "Give --graph-label or --node-label for your own graphs"
         )
         raise InvalidInputError(
             f"{dataset.manifest.dataset!r} has no labels or targets to learn. {own}, or choose a dataset with labels."

@@ -217,8 +217,12 @@ def test_find_refuses_to_guess(store):
     make(store, dim=8)
     with pytest.raises(ArtifactNotFoundError, match="2 artifacts"):
         store.find("rwpe", "toy")
-    with pytest.raises(ArtifactNotFoundError, match="it has"):
+    with pytest.raises(ArtifactNotFoundError, match=r"Stored are those with {'dim': 4}; {'dim': 8}"):
         store.find("rwpe", "toy", dim=9)
+    with pytest.raises(ArtifactNotFoundError, match="Did you mean 'rwpe'"):
+        store.find("rpwe", "toy")
+    with pytest.raises(ArtifactNotFoundError, match=r"nothing of 'tyo'.* Did you mean 'toy'"):
+        store.find("rwpe", "tyo")
     assert store.find("rwpe", "toy", dim=8).params == {"dim": 8}
 
 

@@ -124,7 +124,7 @@ def test_features_whose_spread_overflows_are_refused(source_of, new_context):
         extract(source_of([nx.path_graph(4)], "vast", x=x), 1, context=new_context())
 
 
-@pytest.mark.parametrize("hops", [0, -1, 33, []])
+@pytest.mark.parametrize("hops", [0, -1, 33, 1.5, []])
 def test_hop_counts_out_of_range_are_refused(varied, new_context, hops):
     context = new_context()
     with pytest.raises(InvalidInputError, match="hop"):
