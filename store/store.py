@@ -211,9 +211,13 @@ class ArtifactStore:
         if not fitting:
             raise ArtifactNotFoundError(self._nothing_fits(kind, dataset, shown, of_kind))
         listing = "; ".join(f"{artifact.key[:12]} {artifact.params}" for artifact in fitting)
+        if all(artifact.params == fitting[0].params for artifact in fitting):
+            way_out = "They are of data that differs, or was read with other options: use get with a key"
+        else:
+            way_out = "Name more parameters, or use get with a key"
         raise ArtifactNotFoundError(
-            f"{len(fitting)} artifacts are {kind} of {dataset!r} with {shown}: {listing}. Name more parameters, or use "
-            "get with a key."
+            f"{len(fitting)} artifacts are {kind} of {dataset!r} with {shown}: {listing}. {way_out}; "
+            "'leap store show KEY' tells what each was made from."
         )
 
     def _nothing_fits(self, kind: str, dataset: str, shown: str, of_kind: Sequence[Artifact]) -> str:

@@ -224,6 +224,9 @@ def test_find_refuses_to_guess(store):
     with pytest.raises(ArtifactNotFoundError, match=r"nothing of 'tyo'.* Did you mean 'toy'"):
         store.find("rwpe", "tyo")
     assert store.find("rwpe", "toy", dim=8).params == {"dim": 8}
+    make(store, dim=8, source="t" * 64)
+    with pytest.raises(ArtifactNotFoundError, match="data that differs"):
+        store.find("rwpe", "toy", dim=8)
 
 
 def test_keys_can_be_abbreviated_and_tagged(store):
