@@ -158,7 +158,11 @@ def why(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
     dataset: Dataset,
     parameters: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters that differ from the defaults.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME=VALUE",
+            help="Parameters that differ from the defaults, and how the dataset is read: graph_label=family.",
+        ),
     ] = None,
 ) -> None:
     """Explain whether a request is cached: the nearest stored artifact and the parameters that differ.
