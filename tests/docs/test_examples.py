@@ -9,6 +9,8 @@ from types import ModuleType
 import pytest
 import yaml
 
+from leap.models.registries import BACKBONES, ENCODINGS, PROJECTIONS
+from leap.pipeline.datasets.registry import FAMILIES, FORMATS
 from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.sweep_file import parse
 from leap.pipeline.stages.ingest import IngestOptions
@@ -33,6 +35,13 @@ def script(name: str) -> ModuleType:
 examples, generate_cli = script("examples"), script("generate_cli")
 
 
+@pytest.fixture
+def registries(monkeypatch):
+    """Forget afterwards what examples register, which other tests do not expect."""
+    for registry in (BACKBONES, ENCODINGS, FAMILIES, FORMATS, PROJECTIONS):
+        monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -41,6 +50,7 @@ examples, generate_cli = script("examples"), script("generate_cli")
         if any(block.is_run and block.language in ("python", "console") for block in examples.blocks(path.read_text()))
     ],
 )
+@pytest.mark.usefixtures("registries")
 def test_documents_print_what_they_say(path):
     _, differences = examples.run(path.read_text())
     shown = "\n\n".join(str(difference) for difference in differences)
