@@ -33,7 +33,7 @@ class SweepSelection:
         """Return a grid with the values that replace its own."""
         changed = {
             name: values
-            for name, values in axes_of(self.instead, "the selection").items()
+            for name, values in axes_of(self.instead, "the options given").items()
             if name not in NetworkConfig.model_fields or len(grid.axes.get(name, ())) <= 1
         }
         return grid.model_copy(update={"axes": grid.axes | changed})
@@ -41,7 +41,7 @@ class SweepSelection:
     def filtered(self, runs: Sequence[RunRequest]) -> list[RunRequest]:
         """Return the runs that are wanted; a value that no run has is an error."""
         kept = list(runs)
-        for what, wanted in axes_of(self.only, "the selection").items():
+        for what, wanted in axes_of(self.only, "the options given").items():
             there = dict.fromkeys(str(run.values().get(what)) for run in runs)
             spelled = {os.path.normpath(name): name for name in there} if what == "dataset" else {}
             wanted = tuple(spelled.get(os.path.normpath(str(name)), str(name)) for name in wanted)
