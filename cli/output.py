@@ -28,8 +28,8 @@ INTERRUPTED = 130
 human_seconds = duration
 # A pipe or file has no width of its own; folding a table for it would only break what reads it.
 PIPED_WIDTH = 1000
-console = _Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-errors = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else PIPED_WIDTH)
+console = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+errors = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else PIPED_WIDTH)
 
 
 def print_json(value: Any) -> None:

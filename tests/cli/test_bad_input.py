@@ -474,3 +474,7 @@ def test_a_folder_where_a_file_belongs_is_an_error_that_names_it(leap, filled, t
     refused = leap(*on_letters)
     assert (refused.code, refused.out) == (2, ""), refused.err
     assert f"{run.relative_to(tmp_path)}/metrics.json is a folder" in refused.err
+
+
+def test_names_between_colons_are_no_pictures(refused, filled):
+    assert "no artifact or tag 'evil:x:y'" in refused("store", "show", "evil:x:y")
