@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from leap.pipeline.partition import cumulative, plan_whole_graphs
 from leap.pipeline.reader import GraphReader
 from leap.store import Artifact, Partition
+from leap.store.errors import InvalidInputError, WorkFailedError
+from leap.store.graphs import StoredEncoding
 from leap.store.option import Options, validated
 from leap.store.request import COLUMNS, Request
 
@@ -128,6 +130,10 @@ class Recipe(Options, ABC):
     ) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays of a partition and statistics about them (JSON values)."""
 
+    def check_result(self, partition: Partition, arrays: Arrays) -> None:
+        """Raise WorkFailedError if what was computed for a partition cannot be stored."""
+        return None
+
     def summarize(self, statistics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Combine the partitions' statistics into the manifest's summary: numbers add up by default."""
         total: dict[str, Any] = {}
@@ -156,6 +162,16 @@ class EncodingRecipe(Recipe):
     @abstractmethod
     def columns(self) -> int:
         """Columns of each node, flattened."""
+
+    def check_result(self, partition: Partition, arrays: Arrays) -> None:
+        """Raise WorkFailedError unless each node of the partition has finite numbers in `columns` columns."""
+        try:
+            StoredEncoding.check(arrays, partition.num_nodes, self.columns)
+        except InvalidInputError as error:
+            raise WorkFailedError(
+                f"{type(self).__name__} computed a wrong {self.kind} of the nodes {partition.node_lo:,} to "
+                f"{partition.node_hi - 1:,}: {error} Correct its 'compute' or 'columns'."
+            ) from error
 
     def plan_between_graphs(self, reader: GraphReader, seconds_per_node: float | NDArray[Any]) -> Plan:
         """Cut between graphs, for work that needs a graph in one piece.

@@ -177,6 +177,7 @@ def run_partition(
     inputs = {role: _input(store, key) for role, key in input_keys.items()}
     reader = open_reader(writer.url, inputs.pop("dataset").key)
     arrays, statistics = recipe.compute(reader, partition, inputs)
+    recipe.check_result(partition, arrays)
     writer.write(partition, arrays, statistics)
     return partition.num_nodes
 

@@ -1,6 +1,6 @@
 """Neighbourhoods and encodings as they are stored: the names of their arrays, and which nodes' rows lie where."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -140,6 +140,18 @@ class StoredEncoding(Stored):
     def arrays(cls, values: Array, spectrum: Array | None = None) -> dict[str, Array]:
         """Return what a partition holds: (n, …) values of its nodes and, for LaPE, eigenvalues of its graphs."""
         return {cls._VALUES: values} | ({} if spectrum is None else {cls._SPECTRUM: spectrum})
+
+    @classmethod
+    def check(cls, arrays: Mapping[str, Array], nodes: int, columns: int) -> None:
+        """Raise InvalidInputError unless these arrays give each node so many finite numbers."""
+        values = np.asarray(arrays.get(cls._VALUES))
+        width = int(np.prod(values.shape[1:]))
+        if values.dtype.kind not in "iuf" or values.ndim < 2 or (len(values), width) != (nodes, columns):
+            raise InvalidInputError(
+                f"it must be numbers of shape ({nodes}, {columns}). Got {values.dtype} of shape {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            raise InvalidInputError("it must be finite, and some numbers are not.")
 
     def read(self, partition: int, names: Iterable[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return arrays of one partition as `Artifact.read` does, cut to the columns of a view."""

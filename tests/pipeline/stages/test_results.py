@@ -1,5 +1,7 @@
 """What a stage stores is what its kernel computes, on ordinary and on odd datasets."""
 
+from typing import ClassVar
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,9 +10,13 @@ from leap.models.kernels.balls import khop_arrays
 from leap.models.kernels.laplacian import lape
 from leap.models.kernels.normalization import mean_and_scale
 from leap.models.kernels.walks import rwpe
+from leap.models.registries import ENCODINGS
 from leap.pipeline import IngestOptions, encode, extract, ingest
 from leap.pipeline.canonical import canonicalize
+from leap.pipeline.derived import EncodingRecipe
 from leap.store import Artifact
+from leap.store.errors import WorkFailedError
+from leap.store.graphs import StoredEncoding
 
 ODD = {
     "one node": [nx.empty_graph(1)],
@@ -181,3 +187,43 @@ def test_a_partition_of_neighbourhoods_is_read_once_for_all_the_smaller_parts_ma
 def test_names_of_encodings_are_understood_in_any_case(varied, new_context):
     made = encode(varied, ["RWPE", "rwpe"], params={"dim": 2}, context=new_context())
     assert [report.kind for report in made.artifacts] == ["dataset", "rwpe"]
+
+
+class Level(EncodingRecipe):
+    """Two columns, in a form that `values` may spoil."""
+
+    kind: ClassVar[str] = "level"
+    algorithm: ClassVar[int] = 1
+
+    values: str = "good"
+
+    @property
+    def columns(self):
+        return 2
+
+    def plan(self, reader, inputs):
+        return self.plan_between_graphs(reader, 1e-6)
+
+    def compute(self, reader, partition, inputs):
+        good = np.ones((partition.num_nodes, 2), dtype=np.float32)
+        return StoredEncoding.arrays(SPOILT[self.values](good)), {}
+
+
+SPOILT = {
+    "good": lambda good: good,
+    "a row less": lambda good: good[1:],
+    "a column less": lambda good: good[:, 1:],
+    "flat": lambda good: good[:, 0],
+    "text": lambda good: good.astype(str),
+    "not a number": lambda good: good * np.nan,
+}
+
+
+@pytest.mark.parametrize("values", list(SPOILT)[1:])
+def test_what_does_not_fit_the_nodes_is_never_stored(varied, new_context, monkeypatch, values):
+    monkeypatch.setitem(ENCODINGS._loaded, "level", Level)
+    context = new_context()
+    with pytest.raises(WorkFailedError, match="Level computed a wrong level of the nodes 0 to"):
+        encode(varied, "level", params={"values": values}, context=context)
+    assert context.store.list("level") == []
+    assert encode(varied, "level", context=context)["level"].kind == "level"
