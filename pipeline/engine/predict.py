@@ -176,8 +176,7 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
         raise InvalidInputError(
             f"{folder.path} holds no finished run. Train one with 'leap train', or finish it with --resume."
         )
-    options, facts = _described(folder, config, finished)
-    known = [entry["fold"] for entry in finished["folds"]]
+    options, facts, dataset, known = _described(folder, config, finished)
     if fold is not None and fold not in known:
         raise InvalidInputError(f"the run has no fold {fold}. Choose from {', '.join(map(str, known))}.")
     networks: dict[int, Network] = {}
@@ -201,7 +200,6 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
         networks[number].eval()
         is_regression = facts.task == "graph-regression"
         objectives[number] = StandardizedError(**best["objective"]) if is_regression else CrossEntropy()
-    dataset = next(entry["key"] for entry in config["artifacts"] if entry["kind"] == "dataset")
     return TrainedRun(
         folder.path,
         options,
@@ -216,22 +214,24 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
 
 def _described(
     folder: RunFolder, config: dict[str, Any], finished: dict[str, Any]
-) -> tuple[TrainOptions, DatasetFacts]:
-    """Return options and facts of a run, which must be those that its networks were made with."""
+) -> tuple[TrainOptions, DatasetFacts, str, list[int]]:
+    """Return options, facts, dataset's key and folds of a run: those that its networks were made with."""
     try:
-        if not is_result(finished) or not isinstance(config["artifacts"], list):
+        datasets = [str(entry["key"]) for entry in config["artifacts"] if entry["kind"] == "dataset"]
+        known = [int(entry["fold"]) for entry in finished["folds"]]
+        if not is_result(finished) or not known or len(datasets) != 1:
             raise InvalidInputError("something is missing.")
         options = validated(TrainOptions, **config["options"])
         facts = validated(DatasetFacts, **config["facts"])
         if options != validated(TrainOptions, **finished["options"]):
             raise InvalidInputError("config.yaml has other options than metrics.json.")
-    except (InvalidInputError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         reason = str(error) if isinstance(error, InvalidInputError) else "something is missing."
         raise InvalidInputError(
             f"{folder.path} is not as its training left it, or is of another version of LEAP: {reason} Put a copy of "
             "config.yaml and metrics.json in their place, or train the run again with 'leap train --force'."
         ) from error
-    return options, facts
+    return options, facts, datasets[0], known
 
 
 @dataclass(frozen=True)

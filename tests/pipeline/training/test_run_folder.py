@@ -193,8 +193,10 @@ def test_a_fold_that_begins_after_its_run_was_removed_is_not_trained(context, op
         (lambda config: config["facts"].update(outputs=5), "not those that its config.yaml describes"),
         (lambda config: config.pop("facts"), "something is missing"),
         (lambda config: config.update(options=[]), "something is missing"),
+        (lambda config: config.update(artifacts=[]), "something is missing"),
+        (lambda config: config.update(artifacts=[3]), "something is missing"),
     ],
-    ids=["unknown", "wrong", "other", "facts", "other facts", "missing", "list"],
+    ids=["unknown", "wrong", "other", "facts", "other facts", "missing", "list", "no dataset", "no artifact"],
 )
 def test_predictions_need_the_configuration_of_the_run(context, options, shapes, run, edit, reason):
     train(shapes, options(**KIND), context, run=run)
@@ -205,3 +207,12 @@ def test_predictions_need_the_configuration_of_the_run(context, options, shapes,
         predict(run, shapes, context)
     assert "\n" not in str(caught.value)
     assert "leap train --force" in str(caught.value)
+
+
+@pytest.mark.parametrize("folds", [[], [{}], [{"fold": "first"}]], ids=["none", "unnamed", "not a number"])
+def test_predictions_need_the_folds_of_the_run(context, options, shapes, run, folds):
+    train(shapes, options(**KIND), context, run=run)
+    metrics = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").write_text(json.dumps(metrics | {"folds": folds}))
+    with pytest.raises(InvalidInputError, match="something is missing"):
+        predict(run, shapes, context)
