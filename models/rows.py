@@ -1,0 +1,48 @@
+"""`Rows`: which rows of a batch belong to which network of a stack."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leap.store.graphs.ragged import pointers
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of n networks, one network's after the other's; all arrays are on the host.
+
+    Parameters
+    ----------
+    ptr : (n + 1,); network i owns the rows ptr[i] to ptr[i + 1].
+    noise : (n,) key of each network's randomness in this step (`leap.models.noise`), or None for no randomness.
+    slots : (n,) where each network's parameters stand in the stack; no two are equal.
+    """
+
+    ptr: NDArray[np.int64]
+    noise: NDArray[np.uint64] | None
+    slots: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        counts: Sequence[int] | NDArray[Any],
+        slots: Sequence[int] | NDArray[Any] | None = None,
+        noise: NDArray[np.uint64] | None = None,
+    ) -> Self:
+        """Return the rows of networks that own so many each; by default they are all networks of the stack, in order.
+
+        >>> Rows.of([2, 0, 3]).ptr.tolist()
+        [0, 2, 2, 5]
+        """
+        places = np.arange(len(counts), dtype=np.int64) if slots is None else np.asarray(slots, np.int64)
+        return cls(pointers(counts), noise, places)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def times(self, count: int) -> Self:
+        """Return rows where each row became `count` consecutive ones."""
+        return replace(self, ptr=self.ptr * count)
