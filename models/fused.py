@@ -106,7 +106,7 @@ class _Dect(torch.autograd.Function):
         """Return the gradients of features, directions and thresholds."""
         found: tuple[Tensor | None, ...] = _gradients(ctx, gradients[0].detach())
         if torch.is_grad_enabled():
-            found = _refuse_second_derivatives("dect", found, (gradients[0], *ctx.saved_tensors))
+            found = refuse_second_derivatives("dect", found, (gradients[0], *ctx.saved_tensors))
         return *found, None, None, None, None, None
 
 
@@ -215,11 +215,11 @@ class _Attend(torch.autograd.Function):
         attend_backward(source, target, values, slope, weights, is_low, upstream, on_values, on_scores)
         found: tuple[Tensor | None, ...] = (torch.from_numpy(on_values), torch.from_numpy(on_scores))
         if torch.is_grad_enabled():
-            found = _refuse_second_derivatives("attend", found, (gradients[0], x, scores))
+            found = refuse_second_derivatives("attend", found, (gradients[0], x, scores))
         return *found, None, None
 
 
-def _refuse_second_derivatives(
+def refuse_second_derivatives(
     name: str, gradients: tuple[Tensor | None, ...], depends_on: tuple[Tensor, ...]
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients, made by the operation `name`, such that differentiating them raises InvalidInputError.

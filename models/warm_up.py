@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leap.models import dect, kernels
+from leap.models import dect, grouped, kernels, noise
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
+from leap.models.rows import Rows
 from leap.store import Neighborhoods
 
 COLUMNS = 2
@@ -28,6 +29,7 @@ def warm_up() -> None:
     hoods = _extract(csr)
     _transform(x, hoods)
     _train(x, hoods)
+    _train_stack(x)
     kernels.rwpe(csr.indptr, csr.indices, COLUMNS)
     kernels.lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
 
@@ -63,6 +65,12 @@ def _train(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     edges = torch.from_numpy(_cycle(0, len(x)))
     gather(features, edges, sum_weights(edges, len(x))).sum().backward()
     attend(features, features[:, :2], edges).sum().backward()
+
+
+def _train_stack(x: NDArray[np.float32]) -> None:
+    features, rows = torch.from_numpy(x).requires_grad_(), Rows.of([len(x)])
+    weight, keys = torch.ones(1, COLUMNS, FEATURES, requires_grad=True), noise.site(noise.keys(0, 0, 0), 0)
+    grouped.linear(features, weight, None, rows, drop=0.5, keys=keys).sum().backward()
 
 
 if __name__ == "__main__":

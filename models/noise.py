@@ -1,0 +1,92 @@
+"""Randomness as a pure function of counters: dropout and signs of each network of a stack.
+
+Number `index` under a key is splitmix64: the state key + GOLDEN · (index + 1), mixed by two multiplications. A key is
+made from seed, epoch and step in the same way, one after the other, and from it one key for every random site of a
+forward pass. Loops on the CPU and torch operations on other devices give the same bits, and no network's bits depend on
+the others.
+"""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from leap.models.kernels.counters import FACTORS, GOLDEN, SHIFTS, fill_bits
+from leap.models.rows import Rows
+from leap.store.errors import InvalidInputError
+from leap.store.graphs.ragged import spread
+
+Keys = NDArray[np.uint64]
+
+
+def keys(seed: ArrayLike, epoch: ArrayLike, step: ArrayLike) -> Keys:
+    """Return the key of each network in a step, (n,); what is given once holds for all."""
+    parts = np.broadcast_arrays(*(np.atleast_1d(np.asarray(part).astype(np.uint64)) for part in (seed, epoch, step)))
+    found = np.zeros(parts[0].shape, np.uint64)
+    for part in parts:
+        found = random_bits(found, part)
+    return found
+
+
+def site(keys: Keys | None, number: int) -> Keys | None:
+    """Return the keys of a forward pass's random site; None stays None, for no randomness."""
+    return None if keys is None else random_bits(keys, np.full(len(keys), number, np.uint64))
+
+
+def random_bits(keys: Keys, indices: NDArray[np.uint64]) -> Keys:
+    """Return 64 bits of each pair of a key and an index."""
+    found = np.empty(len(keys), np.uint64)
+    fill_bits(np.ascontiguousarray(keys), np.ascontiguousarray(indices), found)
+    return found
+
+
+def limit_and_scale(drop: float) -> tuple[int, float]:
+    """Return below what upper 32 bits an element is dropped, and by what the others are multiplied."""
+    if not 0.0 <= drop < 1.0:
+        raise InvalidInputError(f"The share of dropped elements must be at least 0 and below 1, but is {drop}.")
+    return math.ceil(drop * 2**32), 1.0 / (1.0 - drop)
+
+
+def torch_bits(keys: Tensor, indices: Tensor) -> Tensor:
+    """Return the same as `random_bits` by torch operations: int64 tensors that hold the bits, broadcast."""
+    state = keys + _signed(GOLDEN) * (indices + 1)
+    for shift, factor in zip(SHIFTS, FACTORS, strict=False):
+        state = (state ^ _shifted(state, shift)) * _signed(factor)
+    return state ^ _shifted(state, SHIFTS[-1])
+
+
+def dropout_factors(like: Tensor, drop: float, keys: Keys, rows: Rows) -> Tensor:
+    """Return by what dropout multiplies each element of (N, C), by torch operations on the device of `like`."""
+    limit, scale = limit_and_scale(drop)
+    upper = _shifted(_row_bits(keys, rows.ptr, like.shape[1], like.device), 32)
+    return torch.where(upper < limit, 0.0, scale).to(like.dtype)
+
+
+def signs(keys: Keys, ptr: NDArray[np.int64], columns: int, like: Tensor) -> Tensor:
+    """Return random signs -1 and 1, (N, columns), with the type and on the device of `like`.
+
+    Parameters
+    ----------
+    ptr : (n + 1,), network i owns the rows ptr[i] to ptr[i + 1] of the signs.
+    """
+    return torch.where(_row_bits(keys, ptr, columns, like.device) < 0, -1.0, 1.0).to(like.dtype)
+
+
+def _row_bits(keys: Keys, ptr: NDArray[np.int64], columns: int, device: torch.device) -> Tensor:
+    """Return bits (N, columns); index counts a network's elements row by row."""
+    counts = np.diff(ptr)
+    local = torch.from_numpy(spread(np.zeros_like(counts), counts) * columns)
+    own = torch.from_numpy(np.repeat(keys, counts).view(np.int64))
+    places = local.to(device)[:, None] + torch.arange(columns, device=device)
+    return torch_bits(own.to(device)[:, None], places)
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _shifted(state: Tensor, shift: int) -> Tensor:
+    """Shift right and fill with zeros, which torch's shift of negative numbers does not."""
+    return (state >> shift) & (2 ** (64 - shift) - 1)
