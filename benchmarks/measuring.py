@@ -196,8 +196,12 @@ def run_watched(command: list[str]) -> Watched:
             while process.poll() is None:
                 with contextlib.suppress(psutil.Error):
                     for member in [root, *root.children(recursive=True)]:
-                        if member.pid not in labels:
+                        if labels.get(member.pid, "other") == "other":
+                            before = labels.get(member.pid)
                             labels[member.pid] = _label(member, root.pid, labels)
+                            # A worker looks like its parent, memory included, until it has loaded its own program.
+                            if labels[member.pid] != before:
+                                peaks.pop(member.pid, None)
                         peaks[member.pid] = max(peaks.get(member.pid, 0), _peak(member))
                 time.sleep(WATCH_INTERVAL)
             seconds = time.perf_counter() - start

@@ -33,6 +33,25 @@ if __name__ == "__main__":
     print("fine")
 """
 
+# A process with 100 MiB starts another the slow way: it is looked at before it loads its own program.
+SLOW_START = """
+import os, sys, time
+
+def be_looked_at():
+    looks = os.path.getsize(sys.argv[1])
+    while os.path.getsize(sys.argv[1]) < looks + 2:
+        time.sleep(0.001)
+
+block = bytearray(b"x" * 100 * 2**20)
+if child := os.fork():
+    os.waitpid(child, 0)
+else:
+    be_looked_at()
+    wait = "import os, sys, time\\nwhile os.path.getsize(sys.argv[1]) < int(sys.argv[2]): time.sleep(0.001)"
+    looks = str(os.path.getsize(sys.argv[1]) + 2)
+    os.execv(sys.executable, [sys.executable, "-c", wait, sys.argv[1], looks, "spawn_main"])
+"""
+
 
 class Clock:
     """A clock that only work moves."""
@@ -123,16 +142,29 @@ def test_the_median_leaves_out_the_first_call_and_the_preparation(clock: Clock) 
     assert clock.log == ["prepare", "work"] * 4
 
 
-def test_peaks_are_those_of_each_process_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    looks = tmp_path / "looks"
-    looks.touch()
+@pytest.fixture
+def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that grows by a byte with every look of `run_watched`."""
+    path = tmp_path / "looks"
+    path.touch()
 
     def count_look(seconds: float) -> None:
-        with looks.open("a") as log:
+        with path.open("a") as log:
             log.write(".")
 
     monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=measuring.time.perf_counter, sleep=count_look))
+    return path
+
+
+def test_a_worker_that_has_not_loaded_its_program_yet_is_no_other_process(tmp_path: Path, looks: Path) -> None:
+    (tmp_path / "program.py").write_text(SLOW_START)
+    watched = run_watched([sys.executable, str(tmp_path / "program.py"), str(looks)])
+    assert watched.peaks.keys() == {"main", "worker 1"}
+    assert watched.peaks["worker 1"] < 60 * MIB < 100 * MIB < watched.peaks["main"]
+
+
+def test_peaks_are_those_of_each_process_alone(tmp_path: Path, looks: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
     watched = run_watched([sys.executable, str(tmp_path / "program.py"), str(looks)])
     assert watched.output == "fine\n"
     assert watched.seconds > 0
