@@ -7,22 +7,39 @@ and types pad to the longest network and use torch's operations.
 Second derivatives of what is compiled are refused.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from leap.models.fused import refuse_second_derivatives
-from leap.models.kernels.grouped_loops import linear_backward, linear_forward
-from leap.models.noise import Keys, dropout_factors, limit_and_scale
+from leap.models.kernels.grouped_loops import (
+    add_bias_backward,
+    add_bias_forward,
+    attention_backward,
+    attention_forward,
+    count_pairs,
+    layer_norm_backward,
+    layer_norm_forward,
+    linear_backward,
+    linear_forward,
+    pool_backward,
+    pool_forward,
+)
+from leap.models.noise import Keys, attention_factors, dropout_factors, limit_and_scale
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import check_pointers
 from leap.store.graphs.ragged import spread
 
+Pointers = NDArray[np.int64]
+
 _NO_KEYS = np.empty(0, np.uint64)
+_NO_BORDERS = np.empty(0, np.int64)
 
 
 def linear(
@@ -103,7 +120,7 @@ class _Linear(torch.autograd.Function):
         rows, keys, limit, scale, sizes, has_bias = ctx.known
         _, inside, outside, networks = sizes
         upstream = gradients[0].contiguous()
-        new = torch.empty if len(rows) == networks else torch.zeros
+        new = _new(rows, networks)
         needs = ctx.needs_input_grad
         on_x = torch.empty_like(x) if needs[0] else None
         on_weight = new(networks, outside, inside) if needs[1] else None
@@ -130,6 +147,216 @@ class _Linear(torch.autograd.Function):
         return *found, None, None, None, None, None
 
 
+def add_bias(x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
+    """Add each network's bias (S, C) to its rows of x (N, C); errors as in `linear`."""
+    _check_columns(x, rows, bias=bias)
+    if _is_compiled(x, bias):
+        result: Tensor = _AddBias.apply(x, bias, rows)
+        return result
+    _check_rows(rows, len(x), len(bias))
+    return x + bias.index_select(0, _owners(rows, x.device))
+
+
+class _AddBias(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
+        x, bias = x.contiguous(), _dense(bias)
+        out, sizes = torch.empty_like(x), (*x.shape, len(bias))
+        if not add_bias_forward(x.data_ptr(), *_place(bias), sizes, rows.ptr, rows.slots, out.data_ptr()):
+            _refuse_rows(rows, len(x), len(bias))
+        ctx.known = (rows, sizes)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        rows, sizes = ctx.known
+        upstream, on_bias = gradients[0].contiguous(), None
+        if ctx.needs_input_grad[1]:
+            on_bias = _new(rows, sizes[2])(sizes[2], sizes[1])
+            if not add_bias_backward(sizes, rows.ptr, rows.slots, upstream.data_ptr(), on_bias.data_ptr()):
+                _refuse_rows(rows, sizes[0], sizes[2])
+        return upstream, on_bias, None
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, eps: float, residual: Tensor | None = None
+) -> Tensor:
+    """Normalize each row of x + residual, both (N, C), and apply its network's weight and bias, both (S, C).
+
+    Errors are those of `linear`.
+    """
+    _check_columns(x, rows, weight=weight, bias=bias)
+    if residual is not None and residual.shape != x.shape:
+        raise InvalidInputError(f"residual must have shape {tuple(x.shape)}, got {tuple(residual.shape)}.")
+    if _is_compiled(x, weight, bias, residual):
+        result: Tensor = _LayerNorm.apply(x, weight, bias, rows, eps, residual)
+        return result
+    _check_rows(rows, len(x), len(weight))
+    owners = _owners(rows, x.device)
+    normal = torch.nn.functional.layer_norm(x if residual is None else x + residual, x.shape[1:], eps=eps)
+    return normal * weight.index_select(0, owners) + bias.index_select(0, owners)
+
+
+class _LayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, eps: float, residual: Tensor | None
+    ) -> Tensor:
+        x, weight, bias = x.contiguous(), _dense(weight), _dense(bias)
+        added = None if residual is None else residual.contiguous()
+        normal, inverse, out = torch.empty_like(x), torch.empty(len(x)), torch.empty_like(x)
+        sizes = (*x.shape, len(weight))
+        if not layer_norm_forward(
+            x.data_ptr(),
+            _address(added),
+            *_place(weight),
+            *_place(bias),
+            sizes,
+            rows.ptr,
+            rows.slots,
+            eps,
+            normal.data_ptr(),
+            inverse.data_ptr(),
+            out.data_ptr(),
+        ):
+            _refuse_rows(rows, len(x), len(weight))
+        ctx.save_for_backward(x, weight, residual)
+        ctx.known = (rows, sizes, normal, inverse)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, residual = ctx.saved_tensors
+        rows, sizes, normal, inverse = ctx.known
+        upstream, on_x, new = gradients[0].contiguous(), torch.empty_like(normal), _new(rows, sizes[2])
+        on_weight, on_bias = new(sizes[2], sizes[1]), new(sizes[2], sizes[1])
+        if not layer_norm_backward(
+            *_place(weight),
+            sizes,
+            rows.ptr,
+            rows.slots,
+            normal.data_ptr(),
+            inverse.data_ptr(),
+            upstream.data_ptr(),
+            on_x.data_ptr(),
+            on_weight.data_ptr(),
+            on_bias.data_ptr(),
+        ):
+            _refuse_rows(rows, sizes[0], sizes[2])
+        found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
+        if torch.is_grad_enabled():
+            others = () if residual is None else (residual,)
+            found = refuse_second_derivatives("layer_norm", found, (gradients[0], x, weight, *others))
+        return *found, None, None, None if residual is None else found[0]
+
+
+def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
+    """Sum the rows ptr[g] to ptr[g + 1] of x (N, C) for each g, in order; an empty sum is zero.
+
+    Parameters
+    ----------
+    ptr : (G + 1,) int64 on the host, rising from 0 to N.
+
+    Raises
+    ------
+    InvalidInputError
+        If ptr does not fit.
+    """
+    starts = _pointers(ptr)
+    if x.ndim != 2:
+        raise InvalidInputError(f"x must have shape (N, C), got {tuple(x.shape)}.")
+    if _is_compiled(x):
+        result: Tensor = _Pool.apply(x, starts)
+        return result
+    check_pointers("ptr", starts, len(x))
+    groups = torch.from_numpy(np.repeat(np.arange(len(starts) - 1), np.diff(starts))).to(x.device)
+    return x.new_zeros(len(starts) - 1, x.shape[1]).index_add(0, groups, x)
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, ptr: Pointers) -> Tensor:
+        x, out = x.contiguous(), torch.empty(max(len(ptr) - 1, 0), x.shape[1])
+        if not pool_forward(x.data_ptr(), *x.shape, ptr, out.data_ptr()):
+            check_pointers("ptr", ptr, len(x))
+        ctx.known = (ptr, x.shape)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        ptr, shape = ctx.known
+        upstream, on_x = gradients[0].contiguous(), torch.empty(shape)
+        if not pool_backward(upstream.data_ptr(), *shape, ptr, on_x.data_ptr()):
+            check_pointers("ptr", ptr, shape[0])
+        return on_x, None
+
+
+def self_attention(
+    qkv: Tensor, ptr: Pointers | Tensor, *, drop: float = 0.0, keys: Keys | None = None, rows: Rows | None = None
+) -> Tensor:
+    """Return drop(softmax(q kᵀ/√h)) v inside each sequence of rows, with one head.
+
+    Parameters
+    ----------
+    qkv : (N, 3 h), queries, keys and values side by side.
+    ptr : (G + 1,) int64 on the host; sequence g is the rows ptr[g] to ptr[g + 1], and may be empty.
+    drop : share of weights that become zero, if there are keys.
+    keys, rows : one key per network, and which rows are whose; needed for dropout only.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes or pointers do not fit, or rows of two networks share a sequence.
+    """
+    starts = _pointers(ptr)
+    if qkv.ndim != 2 or qkv.shape[1] == 0 or qkv.shape[1] % 3:
+        raise InvalidInputError(f"qkv must have shape (N, 3 h), got {tuple(qkv.shape)}.")
+    borders, limit, scale, own = _NO_BORDERS, 0, 1.0, _NO_KEYS
+    if drop != 0.0 and keys is not None:
+        if rows is None:
+            raise InvalidInputError("Dropout needs to know which rows are whose: give `rows`.")
+        _check_arrays(rows)
+        limit, scale, own = _dropout(drop, keys, rows)
+        borders = rows.ptr
+        if len(borders) != len(own) + 1:
+            _refuse_rows(rows, len(qkv), len(own))
+    pairs = count_pairs(starts, len(qkv), borders)
+    if pairs < 0:
+        _refuse_sequences(starts, len(qkv), borders)
+    if _is_compiled(qkv):
+        result: Tensor = _SelfAttention.apply(qkv, starts, borders, own, limit, scale, pairs)
+        return result
+    return _padded_attention(qkv, starts, borders, own, drop)
+
+
+class _SelfAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, limit: int, scale: float, pairs: int
+    ) -> Tensor:
+        qkv = qkv.contiguous()
+        rows, head = len(qkv), qkv.shape[1] // 3
+        weights, out = torch.empty(pairs), torch.empty(rows, head)
+        ptr, borders = ptr.copy(), borders.copy()  # checked, and nobody else's any more
+        known = (rows, head, ptr, borders, keys, limit, scale)
+        attention_forward(qkv.data_ptr(), *known, weights.data_ptr(), out.data_ptr())
+        ctx.save_for_backward(qkv)
+        ctx.known, ctx.weights = known, weights
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (qkv,) = ctx.saved_tensors
+        upstream, on_qkv = gradients[0].contiguous(), torch.empty_like(qkv)
+        attention_backward(qkv.data_ptr(), *ctx.known, ctx.weights.data_ptr(), upstream.data_ptr(), on_qkv.data_ptr())
+        found: tuple[Tensor | None, ...] = (on_qkv,)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("self_attention", found, (gradients[0], qkv))
+        return *found, None, None, None, None, None, None
+
+
 def _check_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> None:
     if weight.ndim != 3:
         raise InvalidInputError(f"weight must have shape (S, C, K), got {tuple(weight.shape)}.")
@@ -139,6 +366,24 @@ def _check_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) ->
     if bias is not None and bias.shape != (networks, outside):
         raise InvalidInputError(f"bias must have shape ({networks}, {outside}), got {tuple(bias.shape)}.")
     _check_arrays(rows)
+
+
+def _check_columns(x: Tensor, rows: Rows, **parameters: Tensor) -> None:
+    if x.ndim != 2:
+        raise InvalidInputError(f"x must have shape (N, C), got {tuple(x.shape)}.")
+    shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+    networks = len(next(iter(parameters.values())))
+    for name, shape in shapes.items():
+        if shape != (networks, x.shape[1]):
+            raise InvalidInputError(f"{name} must have shape (S, {x.shape[1]}), got {shape}.")
+    _check_arrays(rows)
+
+
+def _pointers(ptr: Pointers | Tensor) -> Pointers:
+    array: Pointers = ptr.numpy() if isinstance(ptr, Tensor) else ptr
+    if array.dtype != np.int64 or array.ndim != 1:
+        raise InvalidInputError(f"ptr must hold int64 in one dimension, not {array.dtype} of {array.shape}.")
+    return array
 
 
 def _check_arrays(rows: Rows) -> None:
@@ -169,6 +414,11 @@ def _dense(parameter: Tensor) -> Tensor:
 def _place(parameter: Tensor) -> tuple[int, int]:
     """Return the address of a stack's parameters and the step from one network to the next."""
     return parameter.data_ptr(), parameter.stride(0)
+
+
+def _new(rows: Rows, networks: int) -> Any:
+    """Return what makes gradients of parameters: absent networks' are zero, the others' will be filled."""
+    return torch.empty if len(rows) == networks else torch.zeros
 
 
 def _address(tensor: Tensor | None = None) -> int:
@@ -207,7 +457,34 @@ def _check_rows(rows: Rows, count: int, networks: int) -> None:
     check_pointers("rows.ptr", rows.ptr, count)
 
 
-def _places(ptr: NDArray[np.int64], device: torch.device) -> tuple[Tensor, int]:
+def _owners(rows: Rows, device: torch.device) -> Tensor:
+    """Return the slot of each row's network."""
+    return torch.from_numpy(np.repeat(rows.slots, np.diff(rows.ptr))).to(device)
+
+
+def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:
+    """Say why `count_pairs` found that pointers do not fit."""
+    check_pointers("ptr", ptr, count)
+    check_pointers("rows.ptr", borders, count)
+    raise InvalidInputError(f"No sequence may have rows of two networks, but {borders.tolist()} cut {ptr.tolist()}.")
+
+
+def _padded_attention(qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, drop: float) -> Tensor:
+    places, longest = _places(ptr, qkv.device)
+    groups, columns = len(ptr) - 1, qkv.shape[1]
+    padded = qkv.new_zeros(groups * longest, columns).index_copy(0, places, qkv).view(groups, longest, columns)
+    query, key, value = padded.split(columns // 3, dim=2)
+    is_key = torch.arange(longest, device=qkv.device) < torch.from_numpy(np.diff(ptr)).to(qkv.device)[:, None]
+    scores = torch.bmm(query, key.transpose(1, 2)) / math.sqrt(columns // 3)
+    weights = scores.masked_fill(~is_key[:, None], -math.inf).softmax(2).flatten(0, 1).index_select(0, places)
+    if len(keys):
+        weights = weights * attention_factors(weights, drop, keys, borders)
+    spread_weights = weights.new_zeros(groups * longest, longest).index_copy(0, places, weights)
+    mixed = torch.bmm(spread_weights.view(groups, longest, longest), value)
+    return mixed.flatten(0, 1).index_select(0, places)
+
+
+def _places(ptr: Pointers, device: torch.device) -> tuple[Tensor, int]:
     """Return where rows stand once every group is padded to the longest, and how long that is."""
     counts = np.diff(ptr)
     longest = int(counts.max(initial=0))

@@ -20,6 +20,9 @@ from leap.store.graphs.ragged import spread
 
 Keys = NDArray[np.uint64]
 
+ATTENTION_STEP = 2**24
+"""By how much the index of an attention weight grows from one row of a network to the next."""
+
 
 def keys(seed: ArrayLike, epoch: ArrayLike, step: ArrayLike) -> Keys:
     """Return the key of each network in a step, (n,); what is given once holds for all."""
@@ -59,9 +62,12 @@ def torch_bits(keys: Tensor, indices: Tensor) -> Tensor:
 
 def dropout_factors(like: Tensor, drop: float, keys: Keys, rows: Rows) -> Tensor:
     """Return by what dropout multiplies each element of (N, C), by torch operations on the device of `like`."""
-    limit, scale = limit_and_scale(drop)
-    upper = _shifted(_row_bits(keys, rows.ptr, like.shape[1], like.device), 32)
-    return torch.where(upper < limit, 0.0, scale).to(like.dtype)
+    return _factors(like, drop, _row_bits(keys, rows.ptr, like.shape[1], like.shape[1], like.device))
+
+
+def attention_factors(like: Tensor, drop: float, keys: Keys, ptr: NDArray[np.int64]) -> Tensor:
+    """As `dropout_factors` for weights (N, longest sequence), counted as if a sequence had ATTENTION_STEP rows."""
+    return _factors(like, drop, _row_bits(keys, ptr, like.shape[1], ATTENTION_STEP, like.device))
 
 
 def signs(keys: Keys, ptr: NDArray[np.int64], columns: int, like: Tensor) -> Tensor:
@@ -71,13 +77,18 @@ def signs(keys: Keys, ptr: NDArray[np.int64], columns: int, like: Tensor) -> Ten
     ----------
     ptr : (n + 1,), network i owns the rows ptr[i] to ptr[i + 1] of the signs.
     """
-    return torch.where(_row_bits(keys, ptr, columns, like.device) < 0, -1.0, 1.0).to(like.dtype)
+    return torch.where(_row_bits(keys, ptr, columns, columns, like.device) < 0, -1.0, 1.0).to(like.dtype)
 
 
-def _row_bits(keys: Keys, ptr: NDArray[np.int64], columns: int, device: torch.device) -> Tensor:
-    """Return bits (N, columns); index counts a network's elements row by row."""
+def _factors(like: Tensor, drop: float, found: Tensor) -> Tensor:
+    limit, scale = limit_and_scale(drop)
+    return torch.where(_shifted(found, 32) < limit, 0.0, scale).to(like.dtype)
+
+
+def _row_bits(keys: Keys, ptr: NDArray[np.int64], columns: int, step: int, device: torch.device) -> Tensor:
+    """Return bits (N, columns); the index is that of the row inside its network times the step, plus the column."""
     counts = np.diff(ptr)
-    local = torch.from_numpy(spread(np.zeros_like(counts), counts) * columns)
+    local = torch.from_numpy(spread(np.zeros_like(counts), counts) * step)
     own = torch.from_numpy(np.repeat(keys, counts).view(np.int64))
     places = local.to(device)[:, None] + torch.arange(columns, device=device)
     return torch_bits(own.to(device)[:, None], places)

@@ -69,8 +69,11 @@ def _train(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
 
 def _train_stack(x: NDArray[np.float32]) -> None:
     features, rows = torch.from_numpy(x).requires_grad_(), Rows.of([len(x)])
-    weight, keys = torch.ones(1, COLUMNS, FEATURES, requires_grad=True), noise.site(noise.keys(0, 0, 0), 0)
-    grouped.linear(features, weight, None, rows, drop=0.5, keys=keys).sum().backward()
+    weight, keys = torch.ones(1, FEATURES, FEATURES, requires_grad=True), noise.site(noise.keys(0, 0, 0), 0)
+    bias, ptr = torch.ones(1, FEATURES, requires_grad=True), np.array([0, 1, len(x)])
+    hidden = grouped.linear(features, weight, None, rows, drop=0.5, keys=keys)
+    normed = grouped.layer_norm(grouped.add_bias(hidden, bias, rows), bias, bias, rows, 1e-5)
+    grouped.pool(grouped.self_attention(normed, ptr, drop=0.5, keys=keys, rows=rows), ptr).sum().backward()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """Grouped operations: dense torch functions as oracles, and bits that depend on a network's own rows alone."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from leap.models import noise
-from leap.models.grouped import linear
+from leap.models.grouped import add_bias, layer_norm, linear, pool, self_attention
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 
@@ -241,3 +244,249 @@ def test_shapes_are_known_on_the_meta_device():
     out = linear(x, weight, bias, Rows.of([3, 2]), relu=True, drop=0.5, keys=keys)
     assert out.device.type == "meta"
     assert out.shape == (5, 6)
+
+
+def pointers(*lengths):
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def near(dtype):
+    return {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
+
+
+def assert_equal_with_gradients(met, wanted, inputs):
+    torch.testing.assert_close(met, wanted.to(met.dtype), **near(met.dtype))
+    for own, oracle in zip(gradients(met, inputs), gradients(wanted, inputs), strict=True):
+        torch.testing.assert_close(own, oracle, **near(met.dtype))
+
+
+BOTH = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+WIDTHS = [1, 3, 8, 15, 16, 32]
+
+
+@BOTH
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_each_network_adds_its_own_bias(columns, dtype):
+    rows = Rows.of([7, 0, 21], slots=[4, 0, 1])
+    x, bias = normal(28, columns, dtype=dtype), stacked(5, columns, dtype=dtype)
+    wanted = x.double() + bias.double()[np.repeat(rows.slots, np.diff(rows.ptr))]
+    assert_equal_with_gradients(add_bias(x, bias, rows), wanted, [x, bias])
+
+
+@BOTH
+@pytest.mark.parametrize("with_residual", [False, True])
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_layer_norm_equals_the_dense_one_of_each_network(columns, with_residual, dtype):
+    rows = Rows.of([7, 0, 21], slots=[4, 0, 1])
+    x, residual = normal(28, columns, dtype=dtype), normal(28, columns, seed=3, dtype=dtype)
+    weight, bias = stacked(5, columns, dtype=dtype), stacked(5, columns, seed=2, dtype=dtype)
+    total = (x + residual if with_residual else x).double()
+    parts = [
+        functional.layer_norm(total[a:b], (columns,), weight[slot].double(), bias[slot].double(), 1e-5)
+        for a, b, slot in zip(rows.ptr[:-1], rows.ptr[1:], rows.slots, strict=True)
+    ]
+    met = layer_norm(x, weight, bias, rows, 1e-5, residual if with_residual else None)
+    inputs = [x, weight, bias, residual] if with_residual else [x, weight, bias]
+    assert_equal_with_gradients(met, torch.cat(parts), inputs)
+
+
+@BOTH
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_pool_sums_the_rows_of_each_graph(columns, dtype):
+    ptr, x = pointers(3, 0, 1, 20, 0), normal(24, columns, dtype=dtype)
+    groups = torch.from_numpy(np.repeat(np.arange(5), np.diff(ptr)))
+    wanted = torch.zeros(5, columns, dtype=torch.float64).index_add(0, groups, x.double())
+    assert_equal_with_gradients(pool(x, ptr), wanted, [x])
+    assert same_bits(pool(x, ptr), pool(x, torch.from_numpy(ptr)))
+
+
+LENGTHS = [(4, 0, 1, 9, 0), (16, 16), (17, 33, 8), (75,), (), (0, 0)]
+
+
+@BOTH
+@pytest.mark.parametrize("head", [1, 8, 12, 16, 32])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_self_attention_equals_the_dense_one_of_each_sequence(lengths, head, dtype):
+    ptr, qkv = pointers(*lengths), normal(sum(lengths), 3 * head, dtype=dtype)
+    parts = [
+        functional.scaled_dot_product_attention(*(part[None] for part in qkv[a:b].double().split(head, dim=1)))[0]
+        for a, b in itertools.pairwise(ptr)
+        if b > a
+    ]
+    wanted = torch.cat(parts) if parts else qkv.double()[:, :head]
+    assert_equal_with_gradients(self_attention(qkv, ptr), wanted, [qkv])
+
+
+@BOTH
+def test_dropout_of_attention_is_that_of_the_definition(dtype):
+    ptr, head, drop = pointers(4, 0, 1, 9, 20), 12, 0.3
+    rows, keys = Rows.of([5, 0, 29]), noise.keys([4, 5, 6], 0, 0)
+    qkv = normal(34, 3 * head, dtype=dtype)
+    parts = []
+    for a, b in itertools.pairwise(ptr):
+        network = 0 if a < 5 else 2
+        local = np.arange(a, b) - rows.ptr[network]
+        places = ((local[:, None] << 24) + np.arange(b - a)).astype(np.uint64).ravel()
+        upper = noise.random_bits(np.full(len(places), keys[network]), places) >> np.uint64(32)
+        factors = torch.from_numpy(np.where(upper < drop * 2**32, 0.0, 1 / (1 - drop)).reshape(b - a, b - a))
+        query, key, value = qkv[a:b].double().split(head, dim=1)
+        parts.append(((query @ key.T / math.sqrt(head)).softmax(1) * factors) @ value)
+    assert_equal_with_gradients(self_attention(qkv, ptr, drop=drop, keys=keys, rows=rows), torch.cat(parts), [qkv])
+
+
+def test_other_operations_in_double_precision_have_right_gradients():
+    double, rows, keys = torch.float64, Rows.of([3, 0, 4], slots=[1, 0, 3]), noise.keys([1, 2, 3], 0, 0)
+    x, residual = normal(7, 3, dtype=double), normal(7, 3, seed=2, dtype=double)
+    weight, bias = stacked(4, 3, dtype=double), stacked(4, 3, seed=4, dtype=double)
+    check = torch.autograd.gradcheck
+    assert check(lambda *args: add_bias(*args, rows), [x, bias])
+    assert check(lambda a, b, c, d: layer_norm(a, b, c, rows, 1e-5, d), [x, weight, bias, residual])
+    assert check(lambda a: pool(a, pointers(2, 0, 5)), [x])
+    assert check(lambda a: self_attention(a, pointers(2, 0, 1, 4), drop=0.4, keys=keys, rows=rows), [x])
+
+
+class Stack:
+    """A batch of networks of random sizes, each with sequences of its own, and all operations one after the other."""
+
+    columns, head = 12, 16
+
+    def __init__(self, counts, seed=0):
+        networks = len(counts)
+        draw = np.random.default_rng(seed)
+        self.rows = Rows.of(counts, slots=draw.permutation(networks + 2)[:networks])
+        self.keys = noise.keys(np.arange(networks), 0, 0)
+        self.lengths = [self.cut(draw, int(count)) for count in counts]
+        spaces = {"inside": (48, 12), "middle": (48,), "scale": (16,), "shift": (16,), "last": (16,), "map": (7, 16)}
+        self.parameters = {
+            name: stacked(networks + 2, *shape, seed=number).detach()
+            for number, (name, shape) in enumerate(spaces.items())
+        }
+        self.x = normal(int(self.rows.ptr[-1]), self.columns).detach()
+        generator = torch.Generator().manual_seed(5)
+        self.upstream = [torch.randn(len(own), 7, generator=generator) for own in self.lengths]
+
+    @staticmethod
+    def cut(draw, count):
+        cuts = np.sort(draw.integers(0, count + 1, max(count // 5, 1)))
+        return np.diff(np.concatenate([[0], cuts, [count]])).tolist()
+
+    def run(self, places, spoil=None):
+        """Return, for each network, result and gradients of a batch of the networks at these places."""
+        own = [slice(self.rows.ptr[place], self.rows.ptr[place + 1]) for place in places]
+        x = torch.cat([self.x[part] for part in own])
+        slots = self.rows.slots[places]
+        # A batch of one gets a stack of one, others the whole stack.
+        chosen = slots if len(places) == 1 else np.arange(len(self.rows) + 2)
+        parameters = [parameter[chosen].clone() for parameter in self.parameters.values()]
+        rows = Rows.of([part.stop - part.start for part in own], slots=[0] if len(places) == 1 else slots)
+        ptr, keys = pointers(*(length for place in places for length in self.lengths[place])), self.keys[places]
+        if spoil is not None:
+            spoil(x, parameters, rows)
+        inputs = [part.requires_grad_() for part in (x, *parameters)]
+        inside, middle, scale, shift, last, mapping = inputs[1:]
+        hidden = linear(x, inside, middle, rows, relu=True, drop=0.1, keys=noise.site(keys, 0))
+        mixed = self_attention(hidden, ptr, drop=0.1, keys=noise.site(keys, 1), rows=rows)
+        normed = layer_norm(mixed, scale, shift, rows, 1e-5, residual=hidden[:, :16])
+        out = pool(linear(add_bias(normed, last, rows), mapping, None, rows), ptr)
+        found = torch.autograd.grad(out, inputs, torch.cat([self.upstream[place] for place in places]))
+        graphs = pointers(*(len(self.lengths[place]) for place in places))
+        for i, slot in enumerate(rows.slots):
+            own_rows = slice(rows.ptr[i], rows.ptr[i + 1])
+            yield [out[graphs[i] : graphs[i + 1]], found[0][own_rows], *(part[slot] for part in found[1:])]
+
+
+@pytest.mark.parametrize("networks", [2, 5, 25])
+def test_a_network_has_the_same_bits_alone_and_in_any_stack(networks):
+    counts = np.random.default_rng(networks).integers(0, 60, networks)
+    counts[:2] = 75, 0
+    stack = Stack(counts)
+    together = list(stack.run(np.arange(networks)))
+    turned = list(stack.run(np.arange(networks)[::-1].copy()))[::-1]
+    for place in range(networks):
+        (alone,) = stack.run(np.array([place]))
+        for a, b, c in zip(together[place], turned[place], alone, strict=True):
+            assert same_bits(a, b)
+            assert same_bits(a, c)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("number", range(7))
+def test_what_is_not_finite_stays_in_its_network_in_all_operations(number, value):
+    stack = Stack([20, 30, 25])
+
+    def spoil(x, parameters, rows):
+        (x[rows.ptr[1] : rows.ptr[2]] if number == 0 else parameters[number - 1][rows.slots[1]]).view(-1)[::7] = value
+
+    clean, dirty = list(stack.run(np.arange(3))), list(stack.run(np.arange(3), spoil))
+    for place in (0, 2):
+        assert all(same_bits(a, b) for a, b in zip(clean[place], dirty[place], strict=True))
+    assert not all(same_bits(a, b) for a, b in zip(clean[1], dirty[1], strict=True))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("ptr", "message"),
+    [
+        (np.array([0, 3, 4]), "ptr must rise from 0 to 5"),
+        (np.array([0, 7, 5]), "falls from 7 to 5"),
+        (np.array([1, 5]), "ptr must rise from 0 to 5"),
+        (np.array([], np.int64), r"ptr must have shape"),
+        (np.array([0, 3, 5], np.int32), "ptr must hold int64"),
+        (torch.tensor([0.0, 5.0]), "ptr must hold int64"),
+    ],
+)
+def test_sequences_that_do_not_fit_are_refused(ptr, message, dtype):
+    for call in (pool, self_attention):
+        with pytest.raises(InvalidInputError, match=message):
+            call(normal(5, 6, dtype=dtype), ptr)
+
+
+@BOTH
+def test_attention_between_networks_is_refused(dtype):
+    qkv, keys = normal(5, 6, dtype=dtype), noise.keys([1, 2], 0, 0)
+    for counts in ([3, 2], [0, 5], [5, 0]):
+        assert self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of(counts)).shape == (5, 2)
+    with pytest.raises(InvalidInputError, match="rows of two networks"):
+        self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of([2, 3]))
+    with pytest.raises(InvalidInputError, match="give `rows`"):
+        self_attention(qkv, pointers(5), drop=0.5, keys=keys)
+    with pytest.raises(InvalidInputError, match=r"rows\.ptr must rise from 0 to 5"):
+        self_attention(qkv, pointers(5), drop=0.5, keys=keys, rows=Rows.of([2, 2]))
+
+
+def test_operands_of_other_operations_that_do_not_fit_are_refused():
+    x, rows = normal(5, 4), Rows.of([3, 2])
+    with pytest.raises(InvalidInputError, match=r"bias must have shape \(S, 4\), got \(2, 3\)"):
+        add_bias(x, torch.zeros(2, 3), rows)
+    with pytest.raises(InvalidInputError, match=r"bias must have shape \(S, 4\), got \(3, 4\)"):
+        layer_norm(x, torch.zeros(2, 4), torch.zeros(3, 4), rows, 1e-5)
+    with pytest.raises(InvalidInputError, match=r"residual must have shape \(5, 4\), got \(5, 3\)"):
+        layer_norm(x, torch.zeros(2, 4), torch.zeros(2, 4), rows, 1e-5, torch.zeros(5, 3))
+    with pytest.raises(InvalidInputError, match="different numbers in 0…1"):
+        layer_norm(x, torch.zeros(2, 4), torch.zeros(2, 4), Rows.of([3, 2], slots=[0, 2]), 1e-5)
+    with pytest.raises(InvalidInputError, match="different numbers in 0…1"):
+        add_bias(x, torch.zeros(2, 4), Rows.of([3, 2], slots=[0, 0]))
+    with pytest.raises(InvalidInputError, match=r"qkv must have shape \(N, 3 h\), got \(5, 4\)"):
+        self_attention(x, pointers(5))
+
+
+def test_other_operations_refuse_second_derivatives():
+    rows, x, weight, bias = Rows.of([3, 2]), normal(5, 6), stacked(2, 6), stacked(2, 6)
+    for out in (layer_norm(x, weight, bias, rows, 1e-5), self_attention(x, pointers(5))):
+        (found,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        with pytest.raises(InvalidInputError, match="in float32 on the CPU has no second derivative"):
+            found.square().sum().backward()
+    for out in (add_bias(x, bias, rows), pool(x, pointers(5))):
+        (found,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="differentiate twice"):
+            found.square().sum().backward()
+
+
+def test_shapes_of_other_operations_are_known_on_the_meta_device():
+    with torch.device("meta"):
+        x, weight = torch.empty(5, 6), torch.empty(2, 6)
+    rows, keys, ptr = Rows.of([3, 2]), noise.keys([1, 2], 0, 0), pointers(2, 1, 2)
+    assert add_bias(x, weight, rows).shape == (5, 6)
+    assert layer_norm(x, weight, weight, rows, 1e-5, x).shape == (5, 6)
+    assert pool(x, ptr).shape == (3, 6)
+    assert self_attention(x, ptr, drop=0.5, keys=keys, rows=rows).shape == (5, 2)
