@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from leap.cli.output import console, errors, human_params, human_seconds, plural, show_table
+from leap.pipeline.reports.statistics import pooled
 
 if TYPE_CHECKING:
     from leap.pipeline.engine.engine import Outcome
@@ -59,6 +60,8 @@ def show_plan(plan: "RunsPlan") -> None:
 def _show_datasets(plan: "RunsPlan") -> None:
     facts = plan.as_json()
     console.print(f"[bold]{escape(plan.name)}[/]: {escape(plan.description)}")
+    if len(plan.seeds) > 1:
+        console.print(f"{plural(len(plan.seeds), 'seed')}: {', '.join(map(str, plan.seeds))}")
     counted = ("runs", "done", "folds", "done ", "to make")
     rows = []
     for entry, row in zip(plan.datasets, facts["datasets"], strict=True):
@@ -126,29 +129,39 @@ def show_training(result: "TrainResult") -> None:
 
 
 def show_sweep(result: "SweepResult") -> None:
-    """Print one score for each run of a sweep."""
+    """Print one score for each configuration of a sweep, over all of its seeds."""
     done = [outcome for outcome in result.outcomes if outcome.metrics is not None]
     varying = _varying(done)
+    cells: dict[str, list[Outcome]] = {}
+    for outcome in done:
+        values = {name: value for name, value in outcome.request.values().items() if name != "seed"}
+        cells.setdefault(str(values), []).append(outcome)
     rows = (
         {
-            **{name: _cell(outcome.request.values().get(name)) for name in varying},
-            "result": _score(outcome),
-            "": _state(outcome),
+            **{name: _cell(cell[0].request.values().get(name)) for name in varying if name != "seed"},
+            **(
+                {"seeds": ", ".join(str(outcome.request.options.seed) for outcome in cell)} if "seed" in varying else {}
+            ),
+            "result": _score(cell),
+            "": _state(cell),
         }
-        for outcome in done
+        for cell in cells.values()
     )
     show_table(rows, right=("result",))
     facts = result.as_json()
-    where = f"; mean ± std over the folds' test parts, all in {escape(facts['results'])}" if done else ""
+    seeds = ", seeds averaged in each fold" if len(cells) < len(done) else ""
+    where = f"; mean ± std over the folds' test parts{seeds}, all in {escape(facts['results'])}" if done else ""
     console.print(
         f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed{where}[/]"
     )
 
 
-def _state(outcome: "Outcome") -> str:
-    if outcome.state == "cached":
-        return "[green]cached[/]" + (" (data absent)" if outcome.data_absent else "")
-    return "[yellow]trained[/]"
+def _state(cell: "list[Outcome]") -> str:
+    counts = {state: sum(outcome.state == state for outcome in cell) for state in ("trained", "cached")}
+    absent = " (data absent)" if any(outcome.data_absent for outcome in cell) else ""
+    if all(counts.values()):
+        return f"[yellow]{counts['trained']} trained[/], [green]{counts['cached']} cached[/]{absent}"
+    return "[yellow]trained[/]" if counts["trained"] else f"[green]cached[/]{absent}"
 
 
 def _varying(outcomes: "list[Outcome]") -> list[str]:
@@ -166,9 +179,16 @@ def _cell(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else escape(str(value))
 
 
-def _score(outcome: "Outcome") -> str:
-    assert outcome.metrics is not None
-    return show_mean(outcome.metric, outcome.metrics["test"][outcome.metric])
+def _score(cell: "list[Outcome]") -> str:
+    name = cell[0].metric
+    by_fold: dict[int, list[float]] = {}
+    for outcome in cell:
+        assert outcome.metrics is not None
+        for fold in outcome.metrics["folds"]:
+            if fold["test"][name] is not None:
+                by_fold.setdefault(fold["fold"], []).append(fold["test"][name])
+    mean, std = pooled(list(by_fold.values())) if by_fold else (None, None)
+    return show_mean(name, {"mean": mean, "std": std})
 
 
 def show_failures(result: "SweepResult", *, with_traceback: bool) -> None:

@@ -16,6 +16,7 @@ from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.training.options import OPTIONS, TrainOptions
+from leap.store.errors import InvalidInputError
 
 PART = "A part of it"
 INSTEAD = "Instead of the file's; repeat for several values"
@@ -89,6 +90,15 @@ def sweep(
             autocompletion=dataset_names,
         ),
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|LIST",
+            help="Train with N seeds, the file's first and those that follow, or with those of a list: 42,43,7.",
+            show_default=False,
+            rich_help_panel=PART,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -132,6 +142,7 @@ def sweep(
     [dim]leap sweep quick[/]
     [dim]leap sweep paper-main --dataset Letter-high --dataset DHFR --plan[/]
     [dim]leap sweep compare --on ./mine.json[/]
+    [dim]leap sweep paper-hops --seeds 3[/]
     """
     if show_list or source in (None, "list"):
         _list(settings)
@@ -139,9 +150,13 @@ def sweep(
     file = load(str(source))
     # What is given on the command line counts more than what the file says.
     file = file.model_copy(update={"reading": file.reading.model_copy(update=reading.model_dump(exclude_unset=True))})
+    if seeds is not None and "seed" in instead:
+        raise InvalidInputError("--seed and --seeds are both given. Keep one of them: --seeds 3, or --seeds 42,43,7.")
     only = {"dataset": dataset, "backbone": backbone, "encoding": encoding}
+    given = {"dataset": on, "seeds": seeds}
     selection = SweepSelection(
-        {name: values for name, values in only.items() if values}, instead | ({"dataset": on} if on else {})
+        {name: values for name, values in only.items() if values},
+        instead | {name: values for name, values in given.items() if values not in (None, [])},
     )
     if plan:
         planned = pipeline.plan_sweep(file, settings.context(), selection=selection, runs=work.runs)

@@ -46,6 +46,7 @@ grids:
     backbones: [gcn, nomp]
     encodings: [none, rwpe, lape+leap-l]
     hops: [1, 1+2]
+    seeds: 3
     exclude:
       - {backbone: nomp, encoding: none}
 reading:
@@ -73,8 +74,13 @@ and fits a combination that has one of the values for each. |
 | `exclude` | A list of conditions; a combination that fits one of them is left out. |
 | any option below | A value, or a list of values. |
 
-`dataset` and every option that does not end in s may be written in the plural: `datasets`, `seeds`. For the projection,
-`published-best` stands for the one that the paper's main table has for the dataset, backbone and encoding.
+`dataset` and every option that does not end in s may be written in the plural: `datasets`, `encodings`. For the
+projection, `published-best` stands for the one that the paper's main table has for the dataset, backbone and encoding.
+
+`seeds` is a list, or how many there are: `seeds: 3` stands for 42, 43 and 44, or for the `seed` of `common` and the two
+that follow it. `leap sweep FILE --seeds 3` does the same for any file, counted from its first seed, and
+`--seeds 42,43,7` names them. The seeds of a fold share its data: a report averages them before it looks at the spread
+over folds.
 """
 
 

@@ -194,6 +194,11 @@ class RunsPlan:
     details: RunDetails | None = None
 
     @property
+    def seeds(self) -> list[int]:
+        """All seeds that runs are trained with."""
+        return sorted({run.request.options.seed for entry in self.datasets for run in entry.runs})
+
+    @property
     def seconds(self) -> float | None:
         """Expected time with all workers; None if it is not known."""
         alone = total(entry.seconds for entry in self.datasets)
@@ -211,6 +216,7 @@ class RunsPlan:
             "name": self.name,
             "description": self.description,
             **{name: sum(entry[name] for entry in entries) for name in counted},
+            "seeds": self.seeds,
             "artifacts": sum(len(entry["artifacts"]) for entry in entries),
             "seconds": self.seconds,
             "workers": self.workers,

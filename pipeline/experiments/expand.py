@@ -9,7 +9,7 @@ from typing import Any
 from leap.models.network_config import LEAP_PARTS, Kind, NetworkConfig
 from leap.pipeline.datasets import dataset_card
 from leap.pipeline.engine.requests import RunRequest
-from leap.pipeline.experiments.sweep_file import PUBLISHED_BEST, Axes, Grid, SweepFile, axes_of
+from leap.pipeline.experiments.sweep_file import PUBLISHED_BEST, Axes, Grid, SweepFile, axes_of, first_seed
 from leap.pipeline.published import best_projection
 from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
 from leap.store.errors import InvalidInputError
@@ -24,6 +24,7 @@ class SweepSelection:
     ----------
     only : keep the runs with one of these values of every option named; "dataset" is one of them.
     instead : values to use instead of the file's; an option of the network stays where a grid compares several of it.
+        Of "seeds", a number says how many: the file's first and those that follow it.
     """
 
     only: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +34,7 @@ class SweepSelection:
         """Return a grid with the values that replace its own."""
         changed = {
             name: values
-            for name, values in axes_of(self.instead, "the options given").items()
+            for name, values in axes_of(self.instead, "the options given", None, first_seed(grid.axes)).items()
             if name not in NetworkConfig.model_fields or len(grid.axes.get(name, ())) <= 1
         }
         return grid.model_copy(update={"axes": grid.axes | changed})

@@ -22,6 +22,7 @@ FIELDS = ("dataset", *OPTIONS)
 PLURALS = {f"{name}s": name for name in FIELDS if not name.endswith("s")}
 FILTERS = ("only", "exclude")
 PUBLISHED_BEST = "published-best"
+MOST_SEEDS = 100  # that a number may stand for; more is a seed in the wrong place
 SUFFIXES = (".yaml", ".yml")
 
 Axes = dict[str, tuple[Any, ...]]
@@ -126,7 +127,7 @@ def _grid(entry: Any, common: Axes, where: str, folder: Path | None) -> Grid:
     for name, conditions in filters.items():
         if not isinstance(conditions, list):
             raise InvalidInputError(f"{name} in {where} is {conditions!r}. Give a list of mappings.")
-    axes = common | axes_of(entry, where, folder)
+    axes = common | axes_of(entry, where, folder, first_seed(common))
     if not axes.get("dataset"):
         raise InvalidInputError(f"{where} names no datasets. Give 'datasets:', a name or a list of names.")
     return Grid(
@@ -138,8 +139,15 @@ def _grid(entry: Any, common: Axes, where: str, folder: Path | None) -> Grid:
     )
 
 
-def axes_of(entry: Any, where: str, folder: Path | None = None) -> Axes:
+def first_seed(axes: Axes) -> Any:
+    """Return the seed that others are counted from."""
+    return axes.get("seed", (OPTIONS["seed"].default,))[0]
+
+
+def axes_of(entry: Any, where: str, folder: Path | None = None, start: Any = OPTIONS["seed"].default) -> Axes:
     """Return values by name of the option, from a mapping of names, or their plurals, to a value or several.
+
+    Of "seeds", a number says how many: `start` and those that follow it.
 
     Raises
     ------
@@ -150,17 +158,42 @@ def axes_of(entry: Any, where: str, folder: Path | None = None) -> Axes:
     --------
     >>> axes_of({"encodings": ["none", "LEAP-L"], "hops": "1+2"}, "example.yaml")
     {'encoding': ('none', 'leap-l'), 'hops': ((1, 2),)}
+    >>> axes_of({"seeds": 3}, "example.yaml"), axes_of({"seeds": "42,43,7"}, "example.yaml")
+    ({'seed': (42, 43, 44)}, {'seed': (42, 43, 7)})
     """
     axes: Axes = {}
     for given, value in _mapping(entry, where, (*FIELDS, *PLURALS)).items():
         name = PLURALS.get(given, given)
         if name in axes:
             raise InvalidInputError(f"{where} gives {name!r} twice. Keep one of '{name}' and '{given}'.")
+        if given == "seeds":
+            value = _seeds(value, start, where)
         values = value if isinstance(value, (list, tuple)) else [value]
         if not values:
             raise InvalidInputError(f"{given} in {where} is an empty list. Give a value, or leave it out.")
         axes[name] = tuple(_value(name, each, where, folder) for each in values)
     return axes
+
+
+def _seeds(value: Any, start: Any, where: str) -> list[Any]:
+    """Return seeds from how many there shall be, or from a list of them, which the command line writes 42,43,7."""
+    seeds = value
+    if isinstance(value, str) and "," in value:
+        seeds = [part.strip() for part in value.split(",")]
+    if isinstance(seeds, (list, tuple)):
+        found = [int(seed) if str(seed).isdecimal() else seed for seed in seeds]
+        wrong = next((seed for seed in found if not isinstance(seed, int) or found.count(seed) > 1), None)
+        if wrong is None:
+            return found
+        problem = f"{wrong!r} occurs twice" if found.count(wrong) > 1 else f"{wrong!r} is no seed"
+        raise InvalidInputError(f"seeds in {where} are {value!r}: {problem}. Give different whole numbers.")
+    if isinstance(value, bool) or not str(value).isdecimal() or not 1 <= int(value) <= MOST_SEEDS:
+        raise InvalidInputError(
+            f"seeds in {where} is {value!r}. Give how many, from 1 to {MOST_SEEDS}, or which, such as 42,43,7."
+        )
+    if not isinstance(start, int):
+        raise InvalidInputError(f"seeds in {where} are counted from seed {start!r}. Give a whole number as the seed.")
+    return list(range(start, start + int(value)))
 
 
 def _value(name: str, value: Any, where: str, folder: Path | None) -> Any:

@@ -58,13 +58,11 @@ def compare(results: Results) -> list[BaselineTest]:
 def paired(first: Cell, second: Cell) -> PairedTest | None:
     """Compare two cells over the folds and seeds that both have."""
     ours, theirs = first.scores(), second.scores()
-    # Masks of a node task are the dataset's own, whatever the split seed.
-    has_masks = first.run.task == "node-classification"
-    by_fold = grouped(sorted(ours.keys() & theirs.keys()), lambda key: (0 if has_masks else key[1], key[2]))
+    by_fold = first.by_fold({key: ours[key] - theirs[key] for key in ours.keys() & theirs.keys()})
     if not by_fold:
         return None
     ratio, _ = mean_and_spread([fold.test_to_train for run in first.runs for fold in run.folds])
-    return paired_test([[ours[key] - theirs[key] for key in keys] for keys in by_fold.values()], ratio)
+    return paired_test(by_fold, ratio)
 
 
 def comparisons(results: Results) -> Section | None:
@@ -76,14 +74,14 @@ def comparisons(results: Results) -> Section | None:
         text.append(f"{shown} of {counted(len(made), 'comparison')} show a difference.")
         if fewest <= 10:
             text[0] += (
-                f" With as few as {fewest} pairs, only large differences can be shown. More seeds (--seed) make each "
+                f" With as few as {fewest} pairs, only large differences can be shown. More seeds (--seeds) make each "
                 "fold's difference steadier, more splits (--split-seed) add pairs."
             )
     untested = len(pairs(results)) - len(made)
     if untested:
         text.append(
             f"{counted(untested, 'comparison')} of LEAP with a baseline cannot be tested: the two share fewer than two "
-            "folds or seeds. Train both with the same --folds, --seed and --split-seed."
+            "folds or seeds. Train both with the same --folds, --seeds and --split-seed."
         )
     tables = (_table(made),) if made else ()
     return Section("comparisons", "Is the difference real?", tuple(text), tables) if text else None

@@ -5,7 +5,7 @@ Only this module reads the table of runs and the folders beside it.
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from leap.pipeline.engine.results import results_table
 from leap.pipeline.engine.run_folder import BEST, CURVES, METRICS, RunFolder
 from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
-from leap.pipeline.reports.statistics import mean_and_spread
+from leap.pipeline.reports.statistics import pooled
 from leap.store.errors import InvalidInputError
 
 ScoredOn = Literal["test", "val"]
@@ -113,6 +113,11 @@ class FinishedRun:
         found = {(*self.seeds, fold.number): fold.test if part == "test" else fold.val for fold in self.folds}
         return {key: value for key, value in found.items() if value is not None}
 
+    def fold_of(self, repetition: Repetition) -> tuple[int, int]:
+        """Return the split and fold of a repetition; masks of a node task are the dataset's own, whatever the split."""
+        _, split, number = repetition
+        return 0 if self.task == "node-classification" else split, number
+
     @property
     def finished(self) -> float:
         """When it was finished, in seconds since 1970; 0 if its folder is gone."""
@@ -133,7 +138,7 @@ class FinishedRun:
         """Whether there are epochs to draw."""
         return any(fold.epochs > 1 for fold in self.folds) and (self.path / CURVES).is_file()
 
-    def curves(self) -> list[NDArray[np.float64]]:
+    def curves(self) -> dict[Repetition, NDArray[np.float64]]:
         """Return the validation metric by epoch, one array for each fold.
 
         Raises
@@ -146,7 +151,10 @@ class FinishedRun:
             folds, epochs, values = (column.to_numpy().astype(np.float64) for column in table.columns)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise InvalidInputError(f"the curves of {self.name} cannot be read") from error
-        return [values[folds == fold][np.argsort(epochs[folds == fold], kind="stable")] for fold in np.unique(folds)]
+        return {
+            (*self.seeds, int(fold)): values[folds == fold][np.argsort(epochs[folds == fold], kind="stable")]
+            for fold in np.unique(folds)
+        }
 
 
 def read_runs(root: Path) -> list[FinishedRun]:
@@ -205,10 +213,15 @@ class Cell:
         """Return the metric of every fold of every seed."""
         return {key: value for run in self.runs for key, value in run.scores(part).items()}
 
+    def by_fold(self, values: Mapping[Repetition, T]) -> list[list[T]]:
+        """Return values of repetitions for each fold: one for each seed."""
+        folds = grouped(sorted(values), self.run.fold_of).values()
+        return [[values[repetition] for repetition in fold] for fold in folds]
+
     def mean(self, part: ScoredOn = "test") -> float | None:
-        """Return the mean over folds and seeds; None if no fold has a score."""
-        values = list(self.scores(part).values())
-        return mean_and_spread(values)[0] if values else None
+        """Return the mean over folds, the seeds of each averaged first; None if no fold has a score."""
+        by_fold = self.by_fold(self.scores(part))
+        return pooled(by_fold)[0] if by_fold else None
 
 
 @dataclass(frozen=True)

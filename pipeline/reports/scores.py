@@ -39,14 +39,11 @@ def main(results: Results) -> Section | None:
     tables = []
     if is_choice:
         title = "Our own result: projection chosen by validation"
-        caption = (
-            "Mean ± standard deviation of the test score over folds and seeds; LEAP with the projection that is best "
-            f"on the validation part. {MARKS}"
-        )
+        caption = f"LEAP with the projection that is best on the validation part. {MARKS}"
         tables.append(_main_table(results, by_validation, "main-by-validation", title, caption))
     left_out = len(results.runs) - len(results.shown)
-    how = ", with the projection that is best on the test part, as in the paper" if are_several else ""
-    sentences = [f"Mean ± standard deviation over folds and seeds{how}."]
+    how = "LEAP with the projection that is best on the test part, as in the paper."
+    sentences = [how] if are_several else []
     sentences += ["Validation chooses the same projections."] if are_several and not is_choice else []
     sentences += [MARKS, *([f"Left out: {counted(left_out, 'run')} with other settings."] if left_out else [])]
     title = "As in the paper: projection chosen by test" if is_choice else "Encodings and backbones"
@@ -244,7 +241,7 @@ def dimension(results: Results) -> Section | None:
         draw = partial(draw_lines, points, f"{run.label}, {network}", "dimension", run.metric.axis)
         alt = f"Test score by embedding dimension on {run.label} with {network}"
         panels += [Panel(f"dimension-{dataset}-{backbone}", alt, draw)] if points else []
-    plot = Plot("Mean test score by embedding dimension; bands are ± one standard deviation.", tuple(panels))
+    plot = Plot("Mean test score by embedding dimension; bands are ± one standard deviation over folds.", tuple(panels))
     return Section("dimension", "How many dimensions?", tables=(table,), plots=(plot,))
 
 
@@ -279,7 +276,7 @@ def ect(results: Results) -> Section | None:
         rows = sorted({directions for directions, _ in at})
         groups.append(tuple((*names, str(row), *(at.get((row, scale)) for scale in scales)) for row in rows))
     plot = Plot("Mean test score by number of directions (rows) and scale of the sigmoid (columns).", tuple(panels))
-    caption = "The numbers behind the heat maps: mean ± standard deviation over folds."
+    caption = "The numbers behind the heat maps."
     columns = tuple(f"scale {scale:g}" for scale in scales)
     heads = ("dataset", "encoding", "directions")
     table = Table("ect", "Directions and scale", caption, heads, columns, tuple(groups))

@@ -19,13 +19,14 @@ from leap.pipeline.reports.names import (
 )
 from leap.pipeline.reports.page import Panel, Plot, Section
 from leap.pipeline.reports.runs import Cell, Results, best_by, datasets_of, grouped
+from leap.pipeline.reports.statistics import mean_and_spread
 from leap.pipeline.reports.table import Table, grid
 from leap.store.errors import InvalidInputError
 
 MOST_PANELS = 12
 HOW = (
     "Each box holds the middle half of the folds' test scores, its line is the median, whiskers reach the extremes, "
-    "and dots are single folds. LEAP with the projection chosen by validation."
+    "and dots are single folds; the seeds of a fold are averaged first. LEAP with the projection chosen by validation."
 )
 
 
@@ -47,7 +48,7 @@ def molecules(results: Results) -> Section | None:
     table = Table(
         "molecules",
         "Alchemy and HIV",
-        "Mean ± standard deviation over folds; best, second and worst encoding of each column are marked.",
+        "Best, second and worst encoding of each column are marked.",
         ("encoding",),
         tuple(f"{dataset} {backbone_label(backbone)}" for dataset, backbone in columns),
         grid(cells, columns, by("encoding"), lambda encoding: (encoding_label(encoding),)),
@@ -64,7 +65,8 @@ def _boxes(cells: Iterable[Cell]) -> Plot | None:
         run = by_dataset[dataset][0].run
         groups: dict[str, dict[str, list[float]]] = {}
         for cell in sorted(by_dataset[dataset], key=lambda cell: by("dataset", "backbone", "encoding")(cell.run.key)):
-            scores = [score * run.metric.factor for score in cell.scores().values()]
+            means = [mean_and_spread(of_seeds)[0] for of_seeds in cell.by_fold(cell.scores())]
+            scores = [mean * run.metric.factor for mean in means]
             groups.setdefault(backbone_label(cell.run.backbone), {})[cell.run.encoding] = scores
         alt = f"Box plots of {run.metric.label} on {run.label}"
         panels.append(Panel(f"boxes-{dataset}", alt, partial(draw_boxes, groups, run.label, run.metric.axis)))
@@ -108,8 +110,9 @@ def curves(results: Results) -> Section | None:
     if not panels:
         return None
     caption = (
-        "Validation score by epoch: mean over folds with a band of ± one standard deviation. A fold that has stopped "
-        "keeps its last value, so that the mean is always over all folds; ticks at the bottom mark early stops."
+        "Validation score by epoch: mean over folds, the seeds of each averaged first, with a band of ± one standard "
+        "deviation. A fold that has stopped keeps its last value, so that the mean is always over all folds; ticks at "
+        "the bottom mark early stops."
     )
     rest = len(places) - len(drawn)
     text = [f"{counted(rest, 'more combination')} of dataset and backbone not drawn."] if rest else []
@@ -119,13 +122,15 @@ def curves(results: Results) -> Section | None:
 
 def curve_of(cell: Cell) -> Curve | None:
     """Return the curve of a cell over its folds and seeds; None if no epoch was noted."""
-    folds = [fold for run in cell.runs for fold in run.curves() if len(fold)]
-    if not folds:
+    found = {key: epochs for run in cell.runs for key, epochs in run.curves().items() if len(epochs)}
+    if not found:
         return None
-    values = extended(folds) * cell.run.metric.factor
+    full = dict(zip(found, extended(list(found.values())) * cell.run.metric.factor, strict=True))
+    by_fold = [np.stack(of_seeds) for of_seeds in cell.by_fold(full)]
+    values = by_fold[0] if len(by_fold) == 1 else np.stack([of_seeds.mean(axis=0) for of_seeds in by_fold])
     most = cell.run.settings["training"]["epochs_at_most"] or values.shape[1]
-    spread = values.std(axis=0, ddof=1) if len(folds) > 1 else np.zeros(values.shape[1])
-    stops = [len(fold) for fold in folds if len(fold) < most]
+    spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+    stops = [len(epochs) for epochs in found.values() if len(epochs) < most]
     return Curve(cell.run.encoding, values.mean(axis=0), spread, stops)
 
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scipy.special import stdtr
+from leap.store.lazy import lazy_module
+
+special = lazy_module("scipy.special")
 
 Verdict = Literal["better", "worse", "no difference shown"]
 LEVEL = 0.05
@@ -23,6 +25,26 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
     if len(values) < 2:
         return mean, None
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def pooled(by_fold: Sequence[Sequence[float]]) -> tuple[float, float | None]:
+    """Return the mean and the standard deviation over folds, the seeds of each averaged first.
+
+    Seeds of a fold share its data: counted one by one, they would weigh folds by the number of their seeds and pass for
+    further folds. With a single fold the spread is over its seeds.
+
+    Parameters
+    ----------
+    by_fold : for each fold one value for each seed.
+
+    Examples
+    --------
+    >>> pooled([[1.0, 3.0], [4.0]]), pooled([[1.0, 3.0, 5.0]])
+    ((3.0, 1.4142135623730951), (3.0, 2.0))
+    """
+    if len(by_fold) == 1:
+        return mean_and_spread(by_fold[0])
+    return mean_and_spread([mean_and_spread(of_seeds)[0] for of_seeds in by_fold])
 
 
 def distance(ours: float, our_spread: float | None, theirs: float, their_spread: float | None) -> float | None:
@@ -119,7 +141,7 @@ def corrected_resampled_t_test(differences: Sequence[float], test_to_train: floa
         statistic = math.copysign(math.inf, mean) if mean else 0.0
         return PairedTest(mean, statistic, 0.0 if mean else 1.0, pairs)
     statistic = mean / (spread * math.sqrt(1 / pairs + test_to_train))
-    return PairedTest(mean, statistic, float(2 * stdtr(pairs - 1, -abs(statistic))), pairs)
+    return PairedTest(mean, statistic, float(2 * special.stdtr(pairs - 1, -abs(statistic))), pairs)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

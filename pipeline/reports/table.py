@@ -6,14 +6,16 @@ The page's template writes them as HTML.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from leap.pipeline.published import Published, lookup
-from leap.pipeline.reports.names import ACCURACY, Metric, minus
+from leap.pipeline.reports.names import ACCURACY, Metric, counted, minus
 from leap.pipeline.reports.runs import Cell, Results, grouped
-from leap.pipeline.reports.statistics import distance, mean_and_spread
+from leap.pipeline.reports.statistics import distance, pooled
 
 Mark = Literal["", "best", "second", "worst"]
 R = TypeVar("R")
@@ -24,18 +26,19 @@ VARY = {"projections": ("projection",), "hops": ("projection", "hops"), "dimensi
 
 @dataclass(frozen=True)
 class Value:
-    """A result: its mean and spread over folds and seeds, its place among its rivals, and the published value.
+    """A result: its mean and spread over folds, its place among its rivals, and the published value.
 
     Attributes
     ----------
     mean, spread : as shares in 0…1, or whatever the metric's factor turns into what is printed.
+    seeds : how many each fold has a score of.
     published : only for the very dataset that the paper used; in the printed unit.
     detail : one more word, such as the projection chosen.
     """
 
     mean: float
     spread: float | None
-    count: int
+    seeds: tuple[int, ...]
     metric: Metric = ACCURACY
     mark: Mark = ""
     published: Published | None = None
@@ -46,6 +49,17 @@ class Value:
         """Return "81.8 ± 1.2"."""
         shown = self.metric.text(self.mean)
         return shown if self.spread is None else f"{shown} ± {self.metric.text(self.spread)}"
+
+    @property
+    def seeds_of_a_fold(self) -> str:
+        """Return "3", or "2–3" where some folds have fewer."""
+        return "–".join(str(number) for number in sorted({min(self.seeds), max(self.seeds)}))
+
+    @property
+    def repetitions(self) -> str:
+        """Return "3 seeds × 5 folds"."""
+        seeds = "1 seed" if self.seeds_of_a_fold == "1" else f"{self.seeds_of_a_fold} seeds"
+        return f"{seeds} × {counted(len(self.seeds), 'fold')}"
 
     @property
     def published_text(self) -> str:
@@ -112,6 +126,31 @@ class Table:
         """Whether published values stand beside ours."""
         return any(value.published for value in self.values)
 
+    @cached_property
+    def repetitions(self) -> str:
+        """How often most values were measured."""
+        counts = Counter(value.repetitions for value in self.values)
+        return counts.most_common(1)[0][0] if counts else ""
+
+    def notes(self, value: Value) -> list[str]:
+        """Return what stands below a value: its detail, and how often it was measured if most others were not so."""
+        other = "" if value.repetitions == self.repetitions else value.repetitions
+        return [note for note in (value.detail, other) if note]
+
+    @property
+    def note(self) -> str:
+        """The caption, after what the values are means of."""
+        if not self.values:
+            return self.caption
+        over = "over folds"
+        if any(len(value.seeds) == 1 < value.seeds[0] for value in self.values):
+            over += " (over seeds where there is one fold)"
+        if any(max(value.seeds) > 1 for value in self.values):
+            over += ", the seeds of each fold averaged first"
+        is_mixed = any(value.repetitions != self.repetitions for value in self.values)
+        count = f"{self.repetitions}{' unless a cell says otherwise' if is_mixed else ''}"
+        return f"Mean ± standard deviation {over}: {count}. {self.caption}".rstrip()
+
     @property
     def has_marks(self) -> bool:
         """Whether best, second and worst are marked."""
@@ -135,8 +174,8 @@ def value_of(cell: Cell | None, published: str = "", *, with_projection: bool = 
 
     A stand-in never has a published value.
     """
-    scores = list(cell.scores().values()) if cell else []
-    if cell is None or not scores:
+    by_fold = cell.by_fold(cell.scores()) if cell else []
+    if cell is None or not by_fold:
         return None
     printed = None
     if published and cell.run.stand_in_for is None:
@@ -145,7 +184,7 @@ def value_of(cell: Cell | None, published: str = "", *, with_projection: bool = 
         where |= zip(("dataset", "backbone", "encoding"), cell.run.key, strict=True)
         printed = lookup("dect" if cell.run.is_global else published, **where)
     detail = (cell.run.projection or "") if with_projection else ""
-    return Value(*mean_and_spread(scores), len(scores), cell.run.metric, published=printed, detail=detail)
+    return Value(*pooled(by_fold), tuple(map(len, by_fold)), cell.run.metric, published=printed, detail=detail)
 
 
 def marked(values: Sequence[Value | None]) -> list[Value | None]:
@@ -216,7 +255,8 @@ def dataset_lines(results: Results, datasets: Sequence[str]) -> tuple[str, ...]:
 PARTS: dict[str, Callable[[Value], float | str | None]] = {
     "": lambda value: value.mean * value.metric.factor,
     "std": lambda value: None if value.spread is None else value.spread * value.metric.factor,
-    "n": lambda value: value.count,
+    "folds": lambda value: len(value.seeds),
+    "seeds": lambda value: value.seeds_of_a_fold,
     "detail": lambda value: value.detail,
     "published": lambda value: value.published.mean if value.published else None,
     "published std": lambda value: value.published.std if value.published else None,
@@ -233,7 +273,7 @@ def to_csv(table: Table) -> str:
             header.append(name)
             columns.append([str(entry or "") for entry in entries])
             continue
-        kept = ["", "std", "n"]
+        kept = ["", "std", "folds", "seeds"]
         kept += ["detail"] if any(value.detail for value in values) else []
         kept += ["published", "published std", "distance"] if any(value.published for value in values) else []
         header += [f"{name} {part}".rstrip() for part in kept]
@@ -252,23 +292,23 @@ def to_markdown(table: Table) -> str:
     """Return Markdown: best in bold, second in italics, worst with a mark."""
     marks = " Best bold, second italic, worst marked ▾." if table.has_marks else ""
     lines = [
-        f"**{markdown(table.title)}.** {markdown(table.caption)}{marks}",
+        f"**{markdown(table.title)}.** {markdown(table.note)}{marks}",
         "",
         "| " + " | ".join(map(markdown, table.header)) + " |",
         "|" + "---|" * len(table.heads) + "---:|" * len(table.columns),
     ]
-    lines += ["| " + " | ".join(map(_markdown, row)) + " |" for row in table.rows]
+    lines += ["| " + " | ".join(_markdown(entry, table) for entry in row) + " |" for row in table.rows]
     return "\n".join(lines) + "\n"
 
 
-def _markdown(entry: Entry) -> str:
+def _markdown(entry: Entry, table: Table) -> str:
     if not isinstance(entry, Value):
         return markdown(entry or "")
     text = {"best": f"**{entry.text}**", "second": f"*{entry.text}*", "worst": f"{entry.text} ▾"}.get(
         entry.mark, entry.text
     )
     published = f"(paper {entry.published_text.replace(' ·', ',')})" if entry.published else ""
-    return " ".join(filter(None, [text, markdown(entry.detail), published]))
+    return " ".join(filter(None, [text, markdown(", ".join(table.notes(entry))), published]))
 
 
 def to_latex(table: Table) -> str:
@@ -277,22 +317,23 @@ def to_latex(table: Table) -> str:
         "% needs \\usepackage{booktabs}; best bold, second underlined, worst italic",
         r"\begin{table}",
         r"  \centering",
-        rf"  \caption{{{latex(table.title)}. {latex(table.caption)}}}",
+        rf"  \caption{{{latex(table.title)}. {latex(table.note)}}}",
         rf"  \label{{tab:{table.name}}}",
         rf"  \begin{{tabular}}{{{'l' * len(table.heads)}{'r' * len(table.columns)}}}",
         r"    \toprule",
         rf"    {' & '.join(map(latex, table.header))} \\",
     ]
     for group in table.groups:
-        lines += [r"    \midrule", *(rf"    {' & '.join(map(_latex, row))} \\" for row in group)]
+        lines += [r"    \midrule", *(rf"    {' & '.join(_latex(entry, table) for entry in row)} \\" for row in group)]
     return "\n".join([*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}", ""])
 
 
-def _latex(entry: Entry) -> str:
+def _latex(entry: Entry, table: Table) -> str:
     if not isinstance(entry, Value):
         return latex(entry or "")
     command = {"best": "textbf", "second": "underline", "worst": "textit"}.get(entry.mark)
-    return rf"\{command}{{{latex(entry.text)}}}" if command else latex(entry.text)
+    text = rf"\{command}{{{latex(entry.text)}}}" if command else latex(entry.text)
+    return text if entry.repetitions == table.repetitions else f"{text} ({latex(entry.repetitions)})"
 
 
 def markdown(text: str) -> str:

@@ -177,9 +177,11 @@ def _about(results: Results) -> str:
     number = sum(len(run.folds) for run in results.runs)
     datasets = sorted({run.dataset for run in results.runs}, key=by("dataset"))
     names = joined(datasets) if len(datasets) <= MOST_NAMED else f"{len(datasets)} datasets"
+    seeds = sorted({run.seeds[0] for run in results.runs})
+    words = f"seed{'s' if len(seeds) > 1 else ''} {joined(list(map(str, seeds)))}"
     return (
-        f"{counted(len(results.runs), 'run')} with {counted(number, 'fold')} on {names}; the last one finished on "
-        f"{last_day(results.runs)}. Written by leap {version('leap-graph')}."
+        f"{counted(len(results.runs), 'run')} ({words}) with {counted(number, 'fold')} on {names}; the last one "
+        f"finished on {last_day(results.runs)}. Written by leap {version('leap-graph')}."
     )
 
 

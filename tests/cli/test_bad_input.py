@@ -418,7 +418,7 @@ def test_unexpected_errors_of_training_leave_their_traceback_where_the_message_s
 
     monkeypatch.setattr(part, broken)
     what = {"train": ("train", "letters-low"), "sweep": ("sweep", "compare", "--on", "letters-low")}[command]
-    request = (*what, "-b", "gcn", "-e", "rwpe", "--epochs", "1", "--folds", "2", "--workers", "0")
+    request = (*what, "-b", "gcn", "-e", "rwpe", "--epochs", "1", "--folds", "2", "--workers", "0", "--seed", "42")
     shown = leap(*request)
     assert shown.code == 1
     assert "unexpected RuntimeError: the sky [fell]. The traceback is in runs/" in shown.err
@@ -434,7 +434,7 @@ def test_unexpected_errors_of_training_leave_their_traceback_where_the_message_s
     assert "in broken" in debugged.err
 
 
-SMALL = ("--epochs", "1", "--folds", "2", "--workers", "0")
+SMALL = ("--epochs", "1", "--folds", "2", "--workers", "0", "--seed", "42")
 
 
 def test_a_folder_where_a_file_belongs_is_an_error_that_names_it(leap, filled, tmp_path):

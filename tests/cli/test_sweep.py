@@ -4,10 +4,11 @@ import json
 import shutil
 
 import networkx as nx
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-QUICK = ("--epochs", "1", "--folds", "2", "--workers", "0")
+QUICK = ("--epochs", "1", "--folds", "2", "--workers", "0", "--seed", "42")
 
 
 @pytest.fixture
@@ -160,6 +161,23 @@ def test_a_finished_sweep_loads_neither_torch_nor_pyg(leap, lightly, shapes):
     assert "0 trained, 5 cached, 0 failed" in lightly(*request)
 
 
+def test_seeds_are_planned_trained_and_shown_as_one_result(leap, shapes, tmp_path):
+    request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", *QUICK[:-2])
+    assert leap(*request, "--seeds", "42,7", "--plan", "--json").json["seeds"] == [7, 42]
+    assert "2 seeds: 7, 42" in leap(*request, "--seeds", "42,7", "--plan").out
+    one = leap(*request, "--seeds", "1")
+    assert "1 trained, 0 cached, 0 failed; mean ± std over the folds' test parts, all in" in one.out
+    shown = leap(*request, "--seeds", "2")
+    assert shown.code == 0, shown.err
+    assert "1 trained, 1 cached, 0 failed; mean ± std over the folds' test parts, seeds averaged in each" in shown.out
+    row = next(line for line in shown.out.splitlines() if line.startswith("./shapes.json"))
+    assert "42, 43" in row
+    table = pq.read_table(tmp_path / "runs" / "results.parquet")
+    scores = np.array(table.sort_by([("seed", "ascending"), ("fold", "ascending")])["test_accuracy"]).reshape(2, 2)
+    folds = 100 * scores.mean(axis=0)
+    assert f"{folds.mean():.1f} ± {folds.std(ddof=1):.1f} %" in row
+
+
 @pytest.fixture
 def two_runs(leap, shapes, tmp_path):
     """A request that two finished runs answer, of which the table in `runs` knows one."""
@@ -203,6 +221,9 @@ def test_finished_runs_answer_from_a_read_only_folder(leap, two_runs, tmp_path, 
         (("paper-main", "--on", "mine", "-e", "leap-l"), "no published-best projection"),
         (("quick", "--epochs", "0"), "epochs is 0"),
         (("quick", "--folds", "1"), "folds is 1"),
+        (("quick", "--seed", "1", "--seeds", "3"), "--seed and --seeds are both given"),
+        (("quick", "--seeds", "0"), "seeds in the options given is '0'"),
+        (("quick", "--seeds", ""), "seeds in the options given is ''"),
     ],
 )
 def test_wrong_usage_is_one_paragraph_and_exit_code_two(leap, arguments, message):

@@ -68,7 +68,7 @@ def test_the_page_of_sweep_files_is_that_of_the_code():
         assert f"\n| `{name}` | " in text
     example = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.S)[0])
     runs = expand(parse(example, "example"))
-    assert len(runs) == 2 * (4 + 3)  # hops matter to one encoding of three
+    assert len(runs) == 3 * 2 * (4 + 3)  # three seeds; hops matter to one encoding of three
     assert {run.options.epochs for run in runs} == {50}
 
 

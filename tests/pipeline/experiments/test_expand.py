@@ -1,6 +1,7 @@
 """Sweep files and presets: every grid gives the runs of the paper's table, each once, and mistakes are named."""
 
 import itertools
+import re
 
 import pytest
 
@@ -24,7 +25,7 @@ COUNTS = {
     "paper-alchemy": 2 * 5,
     "paper-hiv": 2 * 6,
     "paper-time": 3 * 5,
-    "compare": 2 * 5,
+    "compare": 2 * 5 * 3,
     "quick": 10 + 10 + 4 + 3 + 2 + 3 + 2 + 4 + 4,
 }
 
@@ -53,6 +54,53 @@ def test_presets_expand_into_different_runs_of_the_published_protocol(name):
         assert options.lape_drop == ("one" if "lape" in network.parts else "components")
         counts_edges = network.leap is not None or network.backbone.startswith("dect")
         assert network.edge_weight == (2.0 if counts_edges else 1.0)
+
+
+def seeds_of(file, **instead):
+    return [run.options.seed for run in expand(file, SweepSelection(instead=instead))]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [({"seeds": 3}, [42, 43, 44]), ({"seeds": [5, 9]}, [5, 9]), ({"seed": 3}, [3]), ({"seeds": "1,0"}, [1, 0])],
+)
+def test_seeds_are_a_number_of_them_or_a_list(values, expected):
+    assert seeds_of(grid(encoding="none", **values)) == expected
+
+
+def test_seeds_are_counted_from_the_files_first():
+    file = parse({"common": {"seed": 7}, "grids": [{"dataset": "triads", "encoding": "none", "seeds": 2}]}, "x")
+    assert seeds_of(file) == [7, 8]
+    for_all = parse({"common": {"seeds": 2}, "grids": [{"dataset": "triads", "encoding": "none"}]}, "x")
+    assert seeds_of(for_all) == [42, 43]
+    listed = grid(encoding="none", seeds=[9, 5])
+    assert seeds_of(listed, seeds="3") == [9, 10, 11]
+    assert seeds_of(listed, seeds="42,43,7") == [42, 43, 7]
+    assert seeds_of(listed, seed=[1]) == [1]
+
+
+def test_compare_has_three_seeds_and_the_paper_one_unless_told():
+    assert set(seeds_of(load("compare"))) == {42, 43, 44}
+    assert set(seeds_of(load("paper-main"))) == {42}
+    assert len(seeds_of(load("paper-main"), seeds=3)) == 3 * 140
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"seeds": 0}, "seeds in grid 1 of test.yaml is 0. Give how many, from 1 to 100"),
+        ({"seeds": 101}, "is 101. Give how many"),
+        ({"seeds": True}, "is True. Give how many"),
+        ({"seeds": "three"}, "is 'three'. Give how many"),
+        ({"seeds": "42,,43"}, "are '42,,43': '' is no seed"),
+        ({"seeds": [42, 42]}, "42 occurs twice"),
+        ({"seeds": []}, "empty list"),
+        ({"seed": 1, "seeds": 3}, "gives 'seed' twice"),
+    ],
+)
+def test_wrong_seeds_are_named(values, message):
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
+        grid(**values)
 
 
 def test_the_quick_preset_needs_nothing_from_outside():
@@ -146,7 +194,7 @@ def test_a_part_of_a_preset_can_be_chosen_and_changed():
     assert {(r.options.seed, r.options.epochs, r.options.folds) for r in runs} == {(1, 3, 2), (2, 3, 2)}
     moved = expand(load("compare"), SweepSelection(instead={"dataset": "./mine.json"}))
     assert {run.dataset for run in moved} == {"./mine.json"}
-    assert len(moved) == 10
+    assert len(moved) == 30
 
 
 def test_another_projection_leaves_comparisons_of_projections_alone():

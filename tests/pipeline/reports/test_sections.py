@@ -116,6 +116,27 @@ def test_boxes_are_drawn_of_the_folds_scores(results):
     assert axes.get_ylabel() == "accuracy %"
 
 
+def test_boxes_are_drawn_of_folds_with_seeds_averaged_first(results):
+    entries = [("mine", GCN_NONE | {"seed": seed}, scores) for seed, scores in ((1, [0.5, 0.7]), (2, [0.6, 0.9]))]
+    (panel,) = boxes(results(*entries)).plots[0].panels
+    (axes,) = panel.draw().axes
+    (dots,) = [line for line in axes.lines if line.get_marker() == "o"]
+    assert dots.get_ydata() == pytest.approx([55.0, 80.0])
+
+
+def test_the_band_of_a_curve_is_over_folds_with_seeds_averaged_first(made):
+    runs = made(*(("mine", GCN_NONE | {"epochs": 2, "seed": seed}, [0.5, 0.7]) for seed in (1, 2)))
+    values = {1: [[10.0, 20], [50, 60]], 2: [[30.0, 40], [90, 80]]}
+    for run in runs:
+        first, second = values[run.seeds[0]]
+        epochs = {"fold": [0, 0, 1, 1], "epoch": [0, 1, 0, 1], "val_accuracy": np.array([*first, *second]) / 100}
+        pq.write_table(pa.table(epochs), run.path / "curves.parquet")
+    curve = curve_of(Results.of(runs).usual[0])
+    folds = np.array([[20.0, 30], [70, 70]])
+    assert curve.mean == pytest.approx(folds.mean(axis=0))
+    assert curve.spread == pytest.approx(folds.std(axis=0, ddof=1))
+
+
 def test_a_curve_is_the_mean_over_folds_with_stopped_ones_held(made):
     (run,) = made(("mine", GCN_NONE | {"epochs": 4}, [0.5, 0.7]))
     epochs = {"fold": [0, 0, 1, 1, 1, 1], "epoch": [1, 0, 0, 1, 2, 3], "val_accuracy": [0.4, 0.2, 0.1, 0.3, 0.5, 0.7]}

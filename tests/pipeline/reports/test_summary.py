@@ -41,5 +41,5 @@ def test_the_first_sentence_compares_with_no_encoding_and_ties_are_shared(tmp_pa
     assert written.summary[0] == "With LEAP instead of no encoding, mean accuracy goes from 45.0 to 75.0 % for GCN."
     assert "alone or shared, in 1 of 1 combination of" in written.summary[1]
     page = (tmp_path / "report" / "index.html").read_text()
-    assert "3 runs with 6 folds on mine; the last one finished on 20" in page
+    assert "3 runs (seed 42) with 6 folds on mine; the last one finished on 20" in page
     assert any(note.endswith("leap sweep paper-hops --on DATASET") for note in written.notes)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from leap.pipeline import report
 from leap.pipeline.published import lookup
 from leap.pipeline.reports.comparisons import compare, comparisons
 from leap.pipeline.reports.cost import epoch_ratios
@@ -25,18 +26,57 @@ def main_table(results: Results, name: str = "main") -> Table:
     return next(table for table in main(results).tables if table.name == name)
 
 
-def test_a_cell_is_the_mean_and_spread_over_folds_and_seeds(made):
+def test_a_cell_is_the_mean_and_spread_over_folds_with_seeds_averaged_first(made):
     first, second = [0.80, 0.82, 0.84], [0.70, 0.72, 0.77]
     runs = made(("Letter-high", LEAP_L | {"seed": 42}, first), ("Letter-high", LEAP_L | {"seed": 43}, second))
-    (row,) = main_table(Results(tuple(runs))).rows
+    table = main_table(Results(tuple(runs)))
+    (row,) = table.rows
     value = row[2]
-    assert value.count == 6
+    assert value.seeds == (2, 2, 2)
     assert value.mean == pytest.approx(np.mean(first + second))
-    assert value.spread == pytest.approx(np.std(first + second, ddof=1))
+    by_fold = [np.mean(pair) for pair in zip(first, second, strict=True)]
+    assert value.spread == pytest.approx(np.std(by_fold, ddof=1))
+    assert value.spread != pytest.approx(np.std(first + second, ddof=1), rel=0.1)
+    assert table.note.startswith(
+        "Mean ± standard deviation over folds, the seeds of each fold averaged first: 2 seeds × 3 folds. "
+    )
     printed = lookup("main", dataset="Letter-high", backbone="nomp", encoding="leap-l")
     expected = (100 * value.mean - printed.mean) / max(100 * value.spread, printed.std)
     assert value.distance == pytest.approx(expected)
     assert value.published_text.startswith("81.6 ± 1.9 · ")
+
+
+def test_a_fold_with_fewer_seeds_weighs_as_much_as_the_others(made):
+    runs = made(("BZR", LEAP_L | {"seed": 1}, [0.5, 0.9]), ("BZR", LEAP_L | {"seed": 2}, [0.7, math.nan]))
+    results = Results(tuple(runs))
+    value = main_table(results).rows[0][2]
+    assert value.mean == results.tested["BZR", "nomp", "leap-l"].mean() == pytest.approx((0.6 + 0.9) / 2)
+    assert (value.seeds, value.repetitions) == ((2, 1), "1–2 seeds × 2 folds")
+    (row,) = csv.DictReader(to_csv(main_table(results)).splitlines())
+    assert (row["BZR folds"], row["BZR seeds"]) == ("2", "1–2")
+
+
+def test_a_cell_with_other_repetitions_says_so_in_every_format(made, tmp_path):
+    three = [("BZR", NONE | {"seed": seed}, [0.7, 0.8]) for seed in (1, 2, 3)]
+    also = [("BZR", NONE | {"encoding": "rwpe", "seed": seed}, [0.7, 0.8]) for seed in (1, 2, 3)]
+    table = main_table(Results(tuple(made(*three, *also, ("BZR", LEAP_L | {"seed": 1}, [0.8, 0.9])))))
+    assert ": 3 seeds × 2 folds unless a cell says otherwise. " in table.note
+    assert [table.notes(row[2]) for row in table.rows] == [[], [], ["conv1d", "1 seed × 2 folds"]]
+    assert "85.0 ± 7.1** conv1d, 1 seed × 2 folds" in to_markdown(table)
+    assert r"\textbf{85.0 $\pm$ 7.1} (1 seed $\times$ 2 folds)" in to_latex(table)
+    report(tmp_path / "runs", tmp_path / "report")
+    assert (tmp_path / "report" / "index.html").read_text().count("<small>1 seed × 2 folds</small>") == 1
+
+
+def test_split_seeds_are_more_folds_and_one_fold_spreads_over_seeds(made):
+    repeated = made(("BZR", NONE, [0.5, 0.7]), ("BZR", NONE | {"split_seed": 7}, [0.8, 0.8]))
+    value = main_table(Results(tuple(repeated))).rows[0][2]
+    assert value.repetitions == "1 seed × 4 folds"
+    assert value.spread == pytest.approx(np.std([0.5, 0.7, 0.8, 0.8], ddof=1))
+    single = [("romanesque", NONE | {"seed": seed, "folds": 5}, [score]) for seed, score in ((1, 0.4), (2, 0.6))]
+    table = main_table(Results(tuple(run for run in made(*single) if run.dataset == "romanesque")))
+    assert table.rows[0][2].spread == pytest.approx(np.std([0.4, 0.6], ddof=1))
+    assert table.note.startswith("Mean ± standard deviation over folds (over seeds where there is one fold), ")
 
 
 def test_a_stand_in_has_no_published_value(made):
@@ -159,6 +199,17 @@ def test_a_single_split_compares_seeds_and_says_so(made):
     assert "there is one split, and the ordinary t-test compares seeds" in caption
 
 
+def test_ranks_are_of_means_that_weigh_folds_alike(made):
+    """Counted score by score, the first would have 0.7 and win; fold by fold it has 0.65."""
+    entries = [
+        ("BZR", {"backbone": "gcn", "encoding": "leap-l", "seed": 1}, [0.8, 0.5]),
+        ("BZR", {"backbone": "gcn", "encoding": "leap-l", "seed": 2}, [0.8, math.nan]),
+        ("BZR", {"backbone": "gcn", "encoding": "none", "seed": 1}, [0.67, 0.67]),
+    ]
+    ranks = main_table(Results(tuple(made(*entries))), "ranks")
+    assert {row[0]: row[1] for row in ranks.rows} == {"LEAP-L": "2.00", "none": "1.00"}
+
+
 def test_ranks_share_ties_and_use_complete_blocks_only(made):
     entries = []
     for dataset, scores in (("BZR", (0.9, 0.8, 0.8)), ("COX2", (0.7, 0.9, 0.6)), ("DHFR", (0.5, None, 0.6))):
@@ -171,7 +222,7 @@ def test_ranks_share_ties_and_use_complete_blocks_only(made):
 
 def test_marks_go_to_best_second_and_worst_as_printed():
     def marks(*means):
-        return [value.mark if value else None for value in marked([m and Value(m, None, 5) for m in means])]
+        return [value.mark if value else None for value in marked([m and Value(m, None, (1,) * 5) for m in means])]
 
     assert marks(0.9, 0.8, 0.7, 0.6) == ["best", "second", "", "worst"]
     assert marks(0.9, 0.90001, 0.7, None) == ["best", "best", "worst", None]
@@ -229,14 +280,15 @@ def test_a_stopped_fold_keeps_its_last_value():
 @pytest.fixture
 def table() -> Table:
     printed = lookup("main", dataset="Letter-high", backbone="nomp", encoding="leap-l")
-    best = Value(0.8178, 0.0123, 5, mark="best", published=printed, detail="conv1d")
+    best = Value(0.8178, 0.0123, (1,) * 5, mark="best", published=printed, detail="conv1d")
     return Table("t", "A title", "50 % & more_", ("name",), ("x", "y|z"), ((("a_b", best, None), ("c", None, "w")),))
 
 
 def test_csv_holds_every_number_in_its_own_column(table):
     (first, second) = csv.DictReader(to_csv(table).splitlines())
     assert first["name"] == "a_b"
-    assert (float(first["x"]), float(first["x std"]), first["x n"]) == (81.78, 1.23, "5")
+    assert (float(first["x"]), float(first["x std"])) == (81.78, 1.23)
+    assert (first["x folds"], first["x seeds"]) == ("5", "1")
     assert (first["x published"], first["x published std"], first["x detail"]) == ("81.6", "1.9", "conv1d")
     assert float(first["x distance"]) == pytest.approx((81.78 - 81.6) / 1.9, rel=1e-4)
     assert (second["x"], second["y|z"]) == ("", "w")
