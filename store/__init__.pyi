@@ -6,9 +6,9 @@ from .artifact import Artifact as Artifact
 from .build import Build as Build
 from .build import PartitionWriter as PartitionWriter
 from .errors import LeapError as LeapError
+from .graphs.batches import ArrayBatch as ArrayBatch
 from .graphs.feature_store import Store as Store
 from .graphs.neighborhoods import Neighborhoods as Neighborhoods
-from .graphs.stream import ArrayBatch as ArrayBatch
 from .graphs.stream import GraphStream as GraphStream
 from .manifest import Manifest as Manifest
 from .manifest import Partition as Partition

@@ -1,4 +1,7 @@
 from . import attachment as attachment
+from .batches import ArrayBatch as ArrayBatch
+from .batches import Pick as Pick
+from .batches import assemble as assemble
 from .dataset import Graphs as Graphs
 from .dataset import StoredGraphs as StoredGraphs
 from .dataset import Task as Task
@@ -7,5 +10,4 @@ from .neighborhoods import Neighborhoods as Neighborhoods
 from .ragged import Ragged as Ragged
 from .stored import StoredEncoding as StoredEncoding
 from .stored import StoredNeighborhoods as StoredNeighborhoods
-from .stream import ArrayBatch as ArrayBatch
 from .stream import GraphStream as GraphStream

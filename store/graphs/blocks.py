@@ -1,4 +1,4 @@
-"""Graphs side by side in memory, with everything that is stored of them: read by shard, joined, cut into batches.
+"""Graphs side by side in memory, with everything that is stored of them: read by shard, joined, chosen from.
 
 A `Block` numbers the nodes of each graph from zero, so that blocks are joined without touching an id. Nothing here runs
 once per graph.
@@ -10,58 +10,14 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leap.store.artifact import Artifact
 from leap.store.errors import InvalidInputError
-from leap.store.graphs.dataset import PARTS, Shard, StoredGraphs
-from leap.store.graphs.neighborhoods import Neighborhoods
-from leap.store.graphs.ragged import Array, Filling, Ids, Ragged, pointers
+from leap.store.graphs.dataset import Shard, StoredGraphs
+from leap.store.graphs.ragged import Array, Filling, Ids, Ragged
 from leap.store.graphs.stored import StoredEncoding, StoredNeighborhoods
 
 ID_BYTES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayBatch:
-    """Graphs of a batch side by side, as numpy arrays.
-
-    The receiver may change them, except for node tasks, whose single batch shares memory with what the stream keeps.
-
-    Attributes
-    ----------
-    graphs : (g,) int64, numbers of the graphs in the dataset, in the order of the batch.
-    ptr : (g + 1,) int64, graph i owns the nodes ptr[i] to ptr[i + 1] of the batch.
-    batch : (n,) int64, graph of each node, 0…g-1.
-    x : (n, d) float32, or int64 for categorical features.
-    edge_index : (2, 2E) int64, both directions of every edge, sorted by source and target.
-    y : (g,) int64 labels or (g, t) float32 targets of graphs, (n,) int64 labels of nodes, or None.
-    neighborhoods : by hops, with ids of the batch.
-    stats : by hops where they are stored, mean (n, d) and scale (n,) float32.
-    encodings : by name, (n, …) float32.
-    masks : for node tasks {"train", "val", "test"} -> (n, splits) bool, else None.
-    """
-
-    graphs: Ids
-    ptr: Ids
-    batch: Ids
-    x: Array
-    edge_index: Ids
-    y: Array | None
-    neighborhoods: dict[int, Neighborhoods]
-    stats: dict[int, tuple[Array, Array]]
-    encodings: dict[str, Array]
-    masks: dict[str, NDArray[np.bool_]] | None
-
-    @property
-    def num_graphs(self) -> int:
-        """Number of graphs, empty ones included."""
-        return len(self.graphs)
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes of all graphs together."""
-        return len(self.x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,36 +179,3 @@ class Selection:
         numbers = np.arange(first_graph, last_graph)
         block = Block(numbers, None if labels is None else labels[numbers], tables)
         return block if len(graphs) == len(numbers) else block.take(graphs - first_graph)
-
-    def collate(self, block: Block, chosen: Ids) -> ArrayBatch:
-        """Return a batch of graphs, given by their places in the block; at least one.
-
-        A large graph that is alone in its block is not copied.
-        """
-        is_shared = self.dataset.is_node_task and len(block.graphs) == 1
-        nodes = block.tables["nodes"] if is_shared else block.tables["nodes"].take(chosen)
-        first = nodes.ptr[:-1]
-        hoods, stats = {}, {}
-        for hops, stored in self.neighborhoods.items():
-            members, edges = block.tables["members", hops], block.tables["edges", hops]
-            if not is_shared:
-                moved = first.astype(members["ids"].dtype, copy=False)
-                members, edges = members.take(chosen).shift(moved), edges.take(chosen).shift(moved)
-            node_ptr, edge_ptr = pointers(nodes["members", hops]), pointers(nodes["edges", hops])
-            hoods[hops] = Neighborhoods(node_ptr, members["ids"], edge_ptr, edges["ids"], hops, stored.cap)
-            if ("mean", hops) in nodes.columns:
-                stats[hops] = (nodes["mean", hops], nodes["scale", hops])
-        masks = {part: nodes[part] for part in PARTS if part in nodes.columns}
-        y = nodes.columns.get("y") if block.y is None else block.y.take(chosen, axis=0)
-        return ArrayBatch(
-            block.graphs.take(chosen),
-            nodes.ptr,
-            np.arange(len(chosen)).repeat(nodes.lengths),
-            nodes["x"],
-            block.tables["entries"].take(chosen).shift(first)["ids"],
-            y,
-            hoods,
-            stats,
-            {name: nodes["encoding", name] for name in self.encodings},
-            masks or None,
-        )

@@ -99,6 +99,10 @@ class Order:
         """Return the number of batches of an epoch; windows of other shards may round up differently."""
         return sum(window.batches for window in self.windows(epoch))
 
+    def members(self, shard: int) -> NDArray[np.int64]:
+        """Return the numbers of a shard's graphs that are in the subset, ascending."""
+        return self.subset[self.spans[shard] : self.spans[shard + 1]]
+
     def places(self, epoch: int, window: Window) -> NDArray[np.int64]:
         """Return the order of a window's graphs as (size,) positions among them, counted in ascending order."""
         if not self.shuffle:

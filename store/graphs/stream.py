@@ -1,9 +1,10 @@
 """`GraphStream`: batches of a stored dataset, epoch after epoch, in bounded memory.
 
-Each concern has its module: `order` says which graphs come when, `blocks` reads them and assembles batches. This one
-puts the two together and decides what stays in memory.
+Each concern has its module: `order` says which graphs come when, `blocks` reads them, `batches` assembles them. This
+one puts the three together and decides what stays in memory.
 """
 
+import copy
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,13 +17,89 @@ from numpy.typing import ArrayLike, NDArray
 
 from leap.store.artifact import Artifact
 from leap.store.errors import InvalidInputError
-from leap.store.graphs.blocks import ArrayBatch, Block, Selection, join, join_window
+from leap.store.graphs.batches import ArrayBatch, Pick, assemble
+from leap.store.graphs.blocks import Block, Selection, join, join_window
+from leap.store.graphs.dataset import StoredGraphs
 from leap.store.graphs.order import Order, Window
-from leap.store.graphs.ragged import Array
-
-__all__ = ["ArrayBatch", "GraphStream"]
+from leap.store.graphs.ragged import Array, Ids
 
 T = TypeVar("T")
+
+
+class Memory:
+    """What a stream and all its parts have in memory together.
+
+    Parameters
+    ----------
+    graphs : ascending numbers of the graphs that the streams visit.
+    window : shards that a stream reads at a time where not everything fits.
+    """
+
+    def __init__(self, selection: Selection, graphs: Ids, window: int, limit: int) -> None:
+        self.selection, self.graphs, self.window, self.limit = selection, graphs, window, limit
+        self.shards = selection.dataset.shards
+        # Shard s owns the positions spans[s] to spans[s + 1] of the graphs.
+        self.spans: Ids = np.searchsorted(graphs, selection.dataset.graph_ranges).astype(np.int64)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._labels: Array | None = None
+        self._everything: Block | None = None
+        self._kept: dict[int, Block] = {}
+        self._kept_bytes = 0
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        dropped = {"_labels", "_everything", "_kept", "_kept_bytes", "_lock"}
+        return {name: value for name, value in self.__dict__.items() if name not in dropped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def bytes_of(self, graphs: int) -> int:
+        """Bytes that so many graphs take, estimated as if all were of one size."""
+        return self.selection.nbytes * graphs // max(1, self.selection.dataset.num_graphs)
+
+    @property
+    def holds_everything(self) -> bool:
+        """Whether all graphs fit."""
+        return self.bytes_of(len(self.graphs)) <= self.limit
+
+    def everything(self) -> Block:
+        """Return all graphs, read when first asked for."""
+        with self._lock:
+            if self._everything is None:
+                used = np.flatnonzero(np.diff(self.spans)).tolist()
+                self._everything = join(map(self._read, used), self.selection.rows())
+            return self._everything
+
+    def some(self, number: int, graphs: Ids) -> Block:
+        """Return graphs of a shard, by their ascending numbers in the dataset."""
+        block = self._kept.get(number)
+        if block is None:
+            block = self._read(number)
+            self._keep(number, block)
+        return block if len(graphs) == len(block.graphs) else block.take(np.searchsorted(block.graphs, graphs))
+
+    def _read(self, number: int) -> Block:
+        if self._labels is None and not self.selection.dataset.is_node_task:
+            self._labels = self.selection.dataset.labels()
+        low, high = self.spans[number : number + 2]
+        return self.selection.read(self.shards[number], self.graphs[low:high], self._labels)
+
+    def _keep(self, number: int, block: Block) -> None:
+        """Keep a shard for later epochs while there is room; order is random, so whichever came first is as good."""
+        size, needed = block.nbytes, 2 * _window_bytes(self.bytes_of(len(self.graphs)), self.spans, self.window)
+        with self._lock:
+            if size <= self.limit - needed - self._kept_bytes and number not in self._kept:
+                self._kept[number] = block
+                self._kept_bytes += size
+
+
+def _window_bytes(nbytes: int, spans: Ids, window: int) -> int:
+    shards = int(np.count_nonzero(np.diff(spans)))
+    return nbytes * min(window, shards) // max(1, shards)
 
 
 class GraphStream:
@@ -87,32 +164,39 @@ class GraphStream:
         with_stats: bool = True,
     ) -> None:
         self._selection = Selection.of(dataset, neighborhoods, encodings, with_stats)
-        self.dataset, self.memory_bytes = self._selection.dataset, memory_bytes
-        self._shards, starts = self.dataset.shards, self.dataset.graph_ranges
-        total = self.dataset.num_graphs
-        if self.dataset.is_node_task:
-            if graphs is not None:
-                raise InvalidInputError("a node task is one batch with all nodes; choose among them by its masks.")
-            self._order = Order(starts, np.arange(total), max(1, total), max(1, len(self._shards)), shuffle=False)
-        else:
-            subset = np.arange(total) if graphs is None else _subset(graphs)
-            self._order = Order(starts, subset, batch_size, window, shuffle, seed)
-        self._forget()
+        self._order = _order(self._selection.dataset, graphs, batch_size, window, shuffle, seed)
+        self._memory = Memory(self._selection, self._order.subset, self._order.window, memory_bytes)
 
-    def _forget(self) -> None:
-        self._labels: Array | None = None
-        self._everything: Block | None = None
-        self._kept: dict[int, Block] = {}
-        self._kept_bytes = 0
-        self._lock = threading.Lock()
+    def part(
+        self, graphs: ArrayLike | None = None, *, batch_size: int = 16, shuffle: bool = True, seed: int = 0
+    ) -> "GraphStream":
+        """Return a stream over some of the graphs that has everything in memory together with this one.
 
-    def __getstate__(self) -> dict[str, Any]:
-        dropped = {"_labels", "_everything", "_kept", "_kept_bytes", "_lock"}
-        return {name: value for name, value in self.__dict__.items() if name not in dropped}
+        Its batches are those of a stream made for these graphs alone. Where all graphs of this stream fit into its
+        `memory_bytes`, they are read once for all parts, by whichever needs them first; otherwise parts share the
+        partitions that are kept, and each has two windows of its own while it is iterated.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
+        Parameters
+        ----------
+        graphs : numbers of graphs that this stream visits, in any order. Default: all of them.
+        batch_size, shuffle, seed : as for a stream.
+
+        Raises
+        ------
+        InvalidInputError
+            If this stream does not visit one of the graphs, or a parameter means nothing.
+        """
+        own = self._order.subset
+        chosen = own if graphs is None and not self.dataset.is_node_task else graphs
+        order = _order(self.dataset, chosen, batch_size, self._order.window, shuffle, seed)
+        missing = np.setdiff1d(order.subset, own)
+        if len(missing):
+            raise InvalidInputError(
+                f"a part has graphs of its stream only, and {self!r} does not visit graph {missing[0]}."
+            )
+        part = copy.copy(self)
+        part._order = order
+        return part
 
     def __repr__(self) -> str:
         order, chosen = self._order, self._selection
@@ -121,6 +205,11 @@ class GraphStream:
             f"GraphStream({self.dataset.manifest.dataset!r}, [{', '.join(names)}], graphs={self.num_graphs}, "
             f"batch_size={order.batch_size}, shuffle={order.shuffle}, seed={order.seed}, window={order.window})"
         )
+
+    @property
+    def dataset(self) -> StoredGraphs:
+        """The dataset whose graphs are visited."""
+        return self._selection.dataset
 
     @property
     def num_graphs(self) -> int:
@@ -134,19 +223,18 @@ class GraphStream:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all of it takes in memory, estimated as if all graphs were of one size."""
-        return self._selection.nbytes * self.num_graphs // max(1, self.dataset.num_graphs)
+        """Bytes that its graphs take in memory, estimated as if all graphs were of one size."""
+        return self._memory.bytes_of(self.num_graphs)
 
     @property
     def window_bytes(self) -> int:
         """Bytes of one window, estimated likewise; where not everything fits, two are in memory at a time."""
-        shards = int(np.count_nonzero(np.diff(self._order.spans)))
-        return self.nbytes * min(self._order.window, shards) // max(1, shards)
+        return _window_bytes(self.nbytes, self._order.spans, self._order.window)
 
     @property
     def fits_in_memory(self) -> bool:
-        """Whether everything stays in memory after it was read once."""
-        return self.nbytes <= self.memory_bytes
+        """Whether everything stays in memory after it was read once; of a part, everything of its stream."""
+        return self._memory.holds_everything
 
     def batches(self, number: int) -> int:
         """Return how many batches an epoch has; with several windows, epochs may differ by a few."""
@@ -162,58 +250,50 @@ class GraphStream:
         DamagedArtifactError
             While iterating, if stored bytes are not those that were published.
         """
+        return _assembled(self.picks(number, start, step=step))
+
+    def picks(self, number: int, start: int = 0, *, step: int = 1) -> Generator[Pick, None, None]:
+        """Return what `epoch` does before it is assembled: `assemble` makes one batch of the picks of many streams.
+
+        A pick holds on to the window that it was read with, so drop it before the next one where memory is scarce.
+        """
         for name, value, least in (("epoch number", number, 0), ("start", start, 0), ("step", step, 1)):
             if value < least:
                 raise InvalidInputError(f"{name} must be at least {least}. Got {value}.")
-        return self._iterate(number, start, step)
+        return self._picks(number, start, step)
 
-    def _iterate(self, number: int, start: int, step: int) -> Generator[ArrayBatch, None, None]:
-        order = self._order
+    def _picks(self, number: int, start: int, step: int) -> Generator[Pick, None, None]:
+        order, selection = self._order, self._selection
         visits = [(window, cuts) for window in order.windows(number) if (cuts := list(order.cuts(window, start, step)))]
         if not visits:
             return
         if self.fits_in_memory:
-            block = self._load_everything()
+            block = self._memory.everything()
+            own = np.searchsorted(block.graphs, order.subset)
             for window, cuts in visits:
-                places = order.positions(number, window)
+                places = own[order.positions(number, window)]
                 for cut in cuts:
-                    yield self._selection.collate(block, places[cut])
+                    yield Pick(selection, block, places[cut])
             return
         with closing(read_ahead(partial(self._load_window, window) for window, _ in visits)) as blocks:
             for window, cuts in visits:
                 places = order.places(number, window)
                 block = next(blocks)
                 for cut in cuts:
-                    yield self._selection.collate(block, places[cut])
+                    yield Pick(selection, block, places[cut])
                 del block  # before the next one is waited for
 
-    def _load_everything(self) -> Block:
-        with self._lock:
-            if self._everything is None:
-                shards = np.flatnonzero(np.diff(self._order.spans)).tolist()
-                self._everything = join(map(self._read, shards), self._selection.rows())
-            return self._everything
-
     def _load_window(self, window: Window) -> Block:
-        return join_window([self._kept.get(shard) or self._read(shard) for shard in window.shards])
+        return join_window([self._memory.some(shard, self._order.members(shard)) for shard in window.shards])
 
-    def _read(self, number: int) -> Block:
-        if self._labels is None and not self.dataset.is_node_task:
-            self._labels = self.dataset.labels()
-        low, high = self._order.spans[number : number + 2]
-        block = self._selection.read(self._shards[number], self._order.subset[low:high], self._labels)
-        if not self.fits_in_memory:
-            self._keep(number, block)
-        return block
 
-    def _keep(self, number: int, block: Block) -> None:
-        """Keep a shard for later epochs while there is room; order is random, so whichever came first is as good."""
-        size = block.nbytes
-        with self._lock:
-            room = self.memory_bytes - 2 * self.window_bytes - self._kept_bytes
-            if size <= room and number not in self._kept:
-                self._kept[number] = block
-                self._kept_bytes += size
+def _assembled(picks: Generator[Pick, None, None]) -> Generator[ArrayBatch, None, None]:
+    with closing(picks):
+        for pick in picks:
+            batch, _, _ = assemble([pick])
+            del pick  # before the next window is waited for
+            yield batch
+            del batch
 
 
 def read_ahead(jobs: Iterable[Callable[[], T]]) -> Generator[T, None, None]:
@@ -231,6 +311,18 @@ def read_ahead(jobs: Iterable[Callable[[], T]]) -> Generator[T, None, None]:
             del result  # the one who asked for it may drop it now
         if pending is not None:
             yield pending.result()
+
+
+def _order(
+    dataset: StoredGraphs, graphs: ArrayLike | None, batch_size: int, window: int, shuffle: bool, seed: int
+) -> Order:
+    starts, total = dataset.graph_ranges, dataset.num_graphs
+    if dataset.is_node_task:
+        if graphs is not None:
+            raise InvalidInputError("a node task is one batch with all nodes; choose among them by its masks.")
+        return Order(starts, np.arange(total), max(1, total), max(1, len(dataset.shards)), shuffle=False)
+    subset = np.arange(total) if graphs is None else _subset(graphs)
+    return Order(starts, subset, batch_size, window, shuffle, seed)
 
 
 def _subset(graphs: ArrayLike) -> NDArray[np.int64]:

@@ -10,67 +10,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from leap.pipeline import Context, IngestOptions, Workforce, encode, extract, from_networkx, khop
+from leap.pipeline import Context, Workforce, extract, from_networkx, khop
 from leap.pipeline.datasets.source import MemorySource
 from leap.pipeline.graphs import RawGraphs
 from leap.store import Artifact, Store
 from leap.store.errors import DamagedArtifactError, InvalidInputError
-from leap.store.graphs import ArrayBatch, GraphStream
-
-HOPS = (1, 2)
-SMALL = IngestOptions(partition_mb=0.003)
-
-
-def shapes() -> list[nx.Graph]:
-    """Some eighty graphs of many shapes, a few empty, one so large that its partition is cut."""
-    rng = np.random.default_rng(5)
-    graphs = [nx.gnp_random_graph(int(n), 0.3, seed=int(n)) for n in rng.integers(0, 14, 76)]
-    graphs[11:11] = [nx.empty_graph(0), nx.barabasi_albert_graph(130, 2, seed=1), nx.empty_graph(0), nx.empty_graph(1)]
-    for number, graph in enumerate(graphs):
-        graph.graph["y"] = number % 3
-        for node in graph:
-            graph.nodes[node]["p"], graph.nodes[node]["q"] = rng.normal(size=2).tolist()
-    return graphs
-
-
-class Stored:
-    """Everything that was made of the graphs, and streams over it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.context = Context(Store.open(folder), workforce=Workforce(0))
-        self.graphs = shapes()
-        source = from_networkx(self.graphs, "shapes")
-        made = extract(source, list(HOPS), ingest_options=SMALL, context=self.context)
-        size = {"directions": 3, "thresholds": 4}
-        encode(source, ["rwpe", "lape", "dect"], params=size, ingest_options=SMALL, context=self.context)
-        find = self.context.store.find
-        self.dataset = self.context.store.get(made["dataset"].key)
-        self.hoods = [find("neighborhoods", "shapes", hops=hops) for hops in HOPS]
-        self.encodings = [find("rwpe", "shapes", dim=4), find("lape", "shapes"), find("dect", "shapes")]
-
-    def stream(self, **named) -> GraphStream:
-        return GraphStream(self.dataset, self.hoods, self.encodings, **({"batch_size": 5, "window": 4} | named))
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    return Stored(tmp_path_factory.mktemp("store"))
-
-
-def flat(batch: ArrayBatch) -> list[np.ndarray]:
-    arrays = [batch.graphs, batch.ptr, batch.batch, batch.x, batch.edge_index]
-    arrays += [] if batch.y is None else [batch.y]
-    for hood in batch.neighborhoods.values():
-        arrays += [hood.node_ptr, hood.nodes, hood.edge_ptr, hood.edges]
-    return arrays + [a for pair in batch.stats.values() for a in pair] + list(batch.encodings.values())
-
-
-def assert_same(found: list[ArrayBatch], expected: list[ArrayBatch]) -> None:
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        for a, b in zip(flat(one), flat(other), strict=True):
-            assert a.dtype == b.dtype
-            assert np.array_equal(a, b)
+from leap.store.graphs import GraphStream, assemble
+from leap.store.graphs.blocks import Block, Selection
+from leap.store.graphs.dataset import Shard
+from tests.store.graphs.conftest import HOPS, SMALL, assert_same, flat
 
 
 def test_the_stored_example_is_as_awkward_as_it_should_be(stored):
@@ -160,9 +108,8 @@ def test_what_fits_is_read_once_and_the_rest_again(stored, monkeypatch):
 def test_the_estimate_of_memory_is_right(stored):
     stream = stored.stream()
     next(stream.epoch(0))
-    assert stream._everything is not None
-    assert stream.nbytes == pytest.approx(stream._everything.nbytes, rel=0.15)
-    assert stream.window_bytes == stream.nbytes * 4 // len(stream._shards)
+    assert stream.nbytes == pytest.approx(stream._memory.everything().nbytes, rel=0.15)
+    assert stream.window_bytes == stream.nbytes * 4 // len(stream.dataset.shards)
     assert stored.stream(window=100).window_bytes == stream.nbytes
 
 
@@ -182,8 +129,8 @@ def test_skipped_windows_are_not_read(stored, monkeypatch):
     stream = stored.stream(memory_bytes=0, window=1)
     last = stream.batches(0) - 1
     shards = []
-    real = stream._read
-    monkeypatch.setattr(stream, "_read", lambda shard: shards.append(shard) or real(shard))
+    real = stream._memory._read
+    monkeypatch.setattr(stream._memory, "_read", lambda shard: shards.append(shard) or real(shard))
     assert len(list(stream.epoch(0, start=last))) == 1
     assert len(shards) == 1
 
@@ -192,6 +139,76 @@ def test_a_subset_is_visited_alone(stored):
     chosen = np.array([70, 3, 12, 11, 40])
     batches = list(stored.stream(graphs=chosen, shuffle=False, window=100).epoch(0))
     assert np.concatenate([batch.graphs for batch in batches]).tolist() == [3, 11, 12, 40, 70]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 2**31])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_part_has_the_batches_of_a_stream_made_alone(stored, memory_bytes, shuffle):
+    rng = np.random.default_rng(2)
+    parent = stored.stream(memory_bytes=memory_bytes, seed=9)
+    inside = stored.stream(memory_bytes=memory_bytes, graphs=np.arange(3, 80))
+    for seed in range(3):
+        named = {"graphs": 3 + rng.permutation(77)[:40], "batch_size": 4 + seed, "shuffle": shuffle, "seed": seed}
+        alone = stored.stream(memory_bytes=memory_bytes, **named)
+        for part in (parent.part(**named), inside.part(**named), parent.part(batch_size=1).part(**named)):
+            assert part.batches(1) == alone.batches(1)
+            for epoch, start in ((0, 0), (1, 2)):
+                assert_same(list(part.epoch(epoch, start)), list(alone.epoch(epoch, start)))
+    whole = parent.part(batch_size=5, shuffle=shuffle)
+    assert_same(list(whole.epoch(0)), list(stored.stream(shuffle=shuffle).epoch(0)))
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The shards that streams read from now on, in order."""
+    found: list[tuple[int, ...]] = []
+    real = Selection.read
+
+    def spy(self: Selection, shard: Shard, *rest) -> Block:
+        found.append(shard.partitions)
+        return real(self, shard, *rest)
+
+    monkeypatch.setattr(Selection, "read", spy)
+    return found
+
+
+def test_parts_share_one_memory(stored, reads):
+    parent = stored.stream(seed=3)
+    rng = np.random.default_rng(7)
+    parts = [parent.part(rng.permutation(80)[:50], batch_size=6, seed=seed) for seed in range(6)]
+    picks = [pick for epoch in range(2) for part in (parent, *parts) for pick in part.picks(epoch)]
+    assert sorted(reads) == sorted(shard.partitions for shard in stored.dataset.shards)
+    assert len({id(pick.block) for pick in picks}) == 1
+
+
+def test_parts_share_the_partitions_that_are_kept(stored, reads):
+    parent = stored.stream(window=1, memory_bytes=stored.stream().nbytes * 2 // 3)
+    parts = [parent.part(np.arange(first, 80, 3), batch_size=6) for first in range(3)]
+    for part in parts:
+        list(part.picks(0))
+    before = len(reads)
+    kept = parent._memory._kept
+    assert 0 < sum(block.nbytes for block in kept.values()) <= 2 / 3 * parent.nbytes
+    for part in parts:
+        list(part.picks(1))
+    used = sum(len(window.shards) for part in parts for window in part._order.windows(1))
+    assert len(reads) - before == used - sum(len(part._order.members(shard)) > 0 for part in parts for shard in kept)
+
+
+def test_a_part_is_of_its_streams_graphs(stored):
+    parent = stored.stream(graphs=[1, 2, 40])
+    with pytest.raises(InvalidInputError, match="does not visit graph 3"):
+        parent.part([1, 3], batch_size=2, shuffle=True, seed=0)
+    assert parent.part([40], batch_size=2, shuffle=True, seed=0).num_graphs == 1
+    with pytest.raises(InvalidInputError, match="batch_size"):
+        parent.part([40], batch_size=0, shuffle=True, seed=0)
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 2**31])
+def test_picks_are_the_batches_of_an_epoch_not_yet_assembled(stored, memory_bytes):
+    stream = stored.stream(memory_bytes=memory_bytes)
+    found = [assemble([pick])[0] for pick in stream.picks(1, 2, step=2)]
+    assert_same(found, list(stream.epoch(1))[2::2])
 
 
 def test_closing_early_leaves_no_thread(stored):
@@ -238,9 +255,22 @@ def test_what_is_in_memory_is_not_sent_along(stored):
     assert_same(list(pickle.loads(pickle.dumps(stream)).epoch(3)), list(stream.epoch(3)))
 
 
+def test_parts_are_sent_as_streams_are_and_still_share_memory(stored, reads):
+    parent = stored.stream()
+    parts = [parent.part(np.arange(first, 80, 2), batch_size=6, seed=first) for first in range(2)]
+    expected = [list(part.epoch(1)) for part in parts]
+    sent = pickle.dumps(parts)
+    assert len(sent) < 3 * len(pickle.dumps(stored.stream()))
+    reads.clear()
+    found = [list(part.epoch(1)) for part in pickle.loads(sent)]
+    assert len(reads) == len(stored.dataset.shards)
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+
+
 def test_making_a_stream_reads_nothing(stored, monkeypatch):
     monkeypatch.setattr(Artifact, "read_file", lambda *_: pytest.fail("read"))
-    stream = stored.stream()
+    stream = stored.stream().part([3, 4], batch_size=1, shuffle=True, seed=0)
     assert stream.batches(0) > 0
     assert "shapes" in repr(stream)
 
