@@ -303,7 +303,7 @@ def self_attention(
     qkv : (N, 3 h), queries, keys and values side by side.
     ptr : (G + 1,) int64 on the host; sequence g is the rows ptr[g] to ptr[g + 1], and may be empty.
     drop : share of weights that become zero, if there are keys.
-    keys, rows : one key per network, and which rows are whose; needed for dropout only.
+    keys, rows : one key per network and which rows are whose, for dropout only; without rows there is one network.
 
     Raises
     ------
@@ -315,8 +315,7 @@ def self_attention(
         raise InvalidInputError(f"qkv must have shape (N, 3 h), got {tuple(qkv.shape)}.")
     borders, limit, scale, own = _NO_BORDERS, 0, 1.0, _NO_KEYS
     if drop != 0.0 and keys is not None:
-        if rows is None:
-            raise InvalidInputError("Dropout needs to know which rows are whose: give `rows`.")
+        rows = Rows.of([len(qkv)]) if rows is None else rows
         _check_arrays(rows)
         limit, scale, own = _dropout(drop, keys, rows)
         borders = rows.ptr

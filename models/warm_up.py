@@ -4,11 +4,14 @@ Without it the first command after an installation would spend about half a minu
 the functions that their users call, on tiny graphs with the element types that the stages use.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from leap.models import dect, grouped, kernels, noise
+from leap.models.adam import StackAdam
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
 from leap.models.rows import Rows
@@ -30,6 +33,7 @@ def warm_up() -> None:
     _transform(x, hoods)
     _train(x, hoods)
     _train_stack(x)
+    _update_stack(x)
     kernels.rwpe(csr.indptr, csr.indices, COLUMNS)
     kernels.lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
 
@@ -74,6 +78,12 @@ def _train_stack(x: NDArray[np.float32]) -> None:
     hidden = grouped.linear(features, weight, None, rows, drop=0.5, keys=keys)
     normed = grouped.layer_norm(grouped.add_bias(hidden, bias, rows), bias, bias, rows, 1e-5)
     grouped.pool(grouped.self_attention(normed, ptr, drop=0.5, keys=keys, rows=rows), ptr).sum().backward()
+
+
+def _update_stack(x: NDArray[np.float32]) -> None:
+    adam = StackAdam(SimpleNamespace(flat=torch.from_numpy(x).clone()))
+    adam.add([None] * len(x))
+    adam.step(torch.from_numpy(x), np.ones(len(x)))
 
 
 if __name__ == "__main__":

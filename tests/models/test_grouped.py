@@ -448,10 +448,18 @@ def test_attention_between_networks_is_refused(dtype):
         assert self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of(counts)).shape == (5, 2)
     with pytest.raises(InvalidInputError, match="rows of two networks"):
         self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of([2, 3]))
-    with pytest.raises(InvalidInputError, match="give `rows`"):
+    with pytest.raises(InvalidInputError, match=r"keys must be uint64 of shape \(1,\)"):
         self_attention(qkv, pointers(5), drop=0.5, keys=keys)
     with pytest.raises(InvalidInputError, match=r"rows\.ptr must rise from 0 to 5"):
         self_attention(qkv, pointers(5), drop=0.5, keys=keys, rows=Rows.of([2, 2]))
+
+
+@BOTH
+def test_attention_without_rows_has_one_network(dtype):
+    qkv, key = normal(5, 6, dtype=dtype), noise.keys(1, 0, 0)
+    wanted = self_attention(qkv, pointers(3, 2), drop=0.5, keys=key, rows=Rows.of([5]))
+    assert same_bits(self_attention(qkv, pointers(3, 2), drop=0.5, keys=key), wanted)
+    assert not same_bits(self_attention(qkv, pointers(3, 2)), wanted)
 
 
 def test_operands_of_other_operations_that_do_not_fit_are_refused():
