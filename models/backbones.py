@@ -8,15 +8,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
 from torch_geometric.utils import add_self_loops
 from typing_extensions import override
 
+from leap.models import grouped
+from leap.models.layers import Noisy, add_bias, linear, transform_sequences
 from leap.models.messages import attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
+from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 
 
@@ -29,11 +35,16 @@ class GraphBatch:
     edge_index : (2, E) int64, both directions of every edge.
     ptr : (G + 1,) int64, graph g owns the nodes ptr[g] to ptr[g + 1].
     batch : (N,) int64, graph of each node.
+    rows, graph_rows : of a stack, which nodes and which graphs belong to which network; None for one network.
+    host_ptr : `ptr` as an array on the host, if it is known there.
     """
 
     edge_index: Tensor
     ptr: Tensor
     batch: Tensor
+    rows: Rows | None = None
+    graph_rows: Rows | None = None
+    host_ptr: NDArray[np.int64] | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -42,7 +53,12 @@ class GraphBatch:
 
     def pool(self, rows: Tensor) -> Tensor:
         """Sum the rows of each graph."""
-        return rows.new_zeros(self.num_graphs, rows.shape[1]).index_add(0, self.batch, rows)
+        return grouped.pool(rows, self.sequences())
+
+    def sequences(self) -> NDArray[np.int64]:
+        """Return `ptr` as an array on the host."""
+        found: NDArray[np.int64] = self.ptr.cpu().numpy() if self.host_ptr is None else self.host_ptr
+        return found
 
     def mean(self, rows: Tensor) -> Tensor:
         """Average the rows of each graph; an empty graph's are zeros."""
@@ -50,7 +66,7 @@ class GraphBatch:
 
 
 Widen = Callable[[int, Tensor], Tensor]
-Run = Callable[[nn.Module, Tensor], Tensor]
+Run = Callable[[nn.Module, Tensor, bool], Tensor]
 
 
 class Backbone(nn.Module, ABC):
@@ -59,9 +75,14 @@ class Backbone(nn.Module, ABC):
     `hidden` is passed on if it was chosen, and so is `layers` to one that has layers. One that takes LEAP in every
     layer is told how many columns come beside its states (`extra`), and lists the `widths` of features, states and
     scores.
+
+    Attributes
+    ----------
+    can_stack : whether `forward` obeys `graphs.rows`, so that several networks can be trained as one.
     """
 
     widths: list[int]
+    can_stack: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
@@ -92,6 +113,8 @@ class LayeredBackbone(Backbone):
     extra : columns that `widen` will add to the states before every layer but the first.
     """
 
+    can_stack = True
+
     def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5, extra: int = 0) -> None:
         super().__init__()
         self.widths = [in_channels, *[hidden] * (layers - 1), out_channels]
@@ -104,21 +127,23 @@ class LayeredBackbone(Backbone):
 
     @abstractmethod
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
-        """Return a function that applies a layer to states; what all layers need from the edges is computed once."""
+        """Return a function of a layer, states and whether a ReLU follows; what all need from the edges comes once."""
 
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        run = self.along(x, graphs)
+        run, last = self.along(x, graphs), len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            if number:
-                x = x.relu()
-                x = x if widen is None else torch.cat([x, widen(number, x)], dim=1)
-            x = run(layer, x)
+            if number and widen is not None:
+                x = torch.cat([x, widen(number, x)], dim=1)
+            x = run(layer, x, number < last)
         return x
 
 
 class GcnBackbone(LayeredBackbone):
-    """Graph convolutions. The parameters are those of PyG's layer, the sums over neighbours are `gather`."""
+    """Graph convolutions. The parameters are those of PyG's layer, the sums over neighbours are `gather`.
+
+    Sums come before the linear map, which is the same, so that the map's bias and ReLU are one operation with it.
+    """
 
     @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
@@ -126,13 +151,13 @@ class GcnBackbone(LayeredBackbone):
         return layer
 
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
-        """Mix the mapped states of neighbours by degree."""
+        """Map states that are mixed with their neighbours' by degree."""
         weights = gcn_weights(graphs.edge_index, len(x))
 
-        def run(layer: nn.Module, states: Tensor) -> Tensor:
+        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
             assert isinstance(layer, GCNConv)
-            mixed: Tensor = gather(layer.lin(states), graphs.edge_index, weights) + layer.bias
-            return mixed
+            mixed = gather(states, graphs.edge_index, weights)
+            return linear(mixed, layer.lin.weight, layer.bias, graphs.rows, relu=relu)
 
         return run
 
@@ -149,11 +174,14 @@ class GatBackbone(LayeredBackbone):
         """Attend to neighbours and the node itself."""
         edges = add_self_loops(graphs.edge_index, num_nodes=len(x))[0]
 
-        def run(layer: nn.Module, states: Tensor) -> Tensor:
+        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
             assert isinstance(layer, GATConv)
-            mapped: Tensor = layer.lin(states)
-            scores = mapped @ torch.cat([layer.att_src[0], layer.att_dst[0]]).T
-            return attend(mapped, scores, edges, layer.negative_slope) + layer.bias
+            mapped = linear(states, layer.lin.weight, None, graphs.rows)
+            vectors = torch.cat([layer.att_src, layer.att_dst], dim=-2).squeeze(-3)
+            scores = linear(mapped, vectors, None, graphs.rows)
+            seen = attend(mapped, scores, edges, layer.negative_slope)
+            shifted = add_bias(seen, layer.bias, graphs.rows)
+            return shifted.relu() if relu else shifted
 
         return run
 
@@ -170,16 +198,18 @@ class GinBackbone(LayeredBackbone):
         """Map the sum of the states."""
         weights = sum_weights(graphs.edge_index, len(x))
 
-        def run(layer: nn.Module, states: Tensor) -> Tensor:
+        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
             assert isinstance(layer, GINConv)
-            mapped: Tensor = layer.nn(gather(states, graphs.edge_index, weights))
-            return mapped
+            summed = gather(states, graphs.edge_index, weights)
+            return linear(summed, layer.nn.weight, layer.nn.bias, graphs.rows, relu=relu)
 
         return run
 
 
-class NompBackbone(Backbone):
+class NompBackbone(Backbone, Noisy):
     """No message passing: one transformer encoder layer over the nodes of a graph, whatever its edges."""
+
+    can_stack = True
 
     def __init__(self, in_channels: int, out_channels: int, hidden: int = 16, feed_forward: int = 64) -> None:
         super().__init__()
@@ -189,23 +219,10 @@ class NompBackbone(Backbone):
 
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        sizes = graphs.ptr.diff()
-        # A graph without nodes would be a row of padding alone, whose attention is not a number.
-        row_of_graph = (sizes > 0).cumsum(0) - 1
-        row = row_of_graph[graphs.batch]
-        place = torch.arange(len(x), device=x.device) - graphs.ptr[graphs.batch]
-        rows, width = int((sizes > 0).sum()), int(sizes.max()) if len(sizes) else 0
-        if rows == 0:
-            return self.readout(self.embed(x))
-        hidden = self.embed(x)
-        if rows * width == len(x):
-            return self.readout(self.encoder(hidden.view(rows, width, -1)).reshape(len(x), -1))
-        flat = row * width + place
-        padded = hidden.new_zeros(rows * width, hidden.shape[1]).index_copy(0, flat, hidden)
-        is_padding = torch.ones(rows * width, dtype=torch.bool, device=x.device)
-        is_padding[flat] = False
-        mixed = self.encoder(padded.view(rows, width, -1), src_key_padding_mask=is_padding.view(rows, width))
-        return self.readout(mixed.reshape(rows * width, -1)[flat])
+        rows = graphs.rows
+        states = linear(x, self.embed.weight, self.embed.bias, rows)
+        states = transform_sequences(self.encoder, states, graphs.sequences(), rows, self.first_site)
+        return linear(states, self.readout.weight, self.readout.bias, rows)
 
 
 class GpsBackbone(Backbone):

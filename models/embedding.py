@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 
 LEARNED_HIDDEN = 16
@@ -46,18 +47,24 @@ class CategoricalEmbedding(nn.Module):
         self.register_buffer("starts", starts)
         self.register_buffer("spans", torch.tensor(spans))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (N, columns) codes to (N, out_channels)."""
+    def forward(self, x: Tensor, rows: Rows | None = None) -> Tensor:
+        """Map (N, columns) codes to (N, out_channels); `rows` says which belong to which network of a stack."""
         assert isinstance(self.spans, Tensor)
         is_known = (x >= 0) & (x < self.spans)
-        rows = torch.where(is_known, self.lookup[torch.where(is_known, x, 0) + self.starts], -1)
-        if len(rows) and int(rows.min()) < 0:
-            node, column = (rows < 0).nonzero()[0].tolist()
+        places = torch.where(is_known, self.lookup[torch.where(is_known, x, 0) + self.starts], -1)
+        if x.device.type == "cpu" and len(places) and int(places.min()) < 0:  # others look after their indices
+            node, column = (places < 0).nonzero()[0].tolist()
             raise InvalidInputError(
                 f"categorical feature {column} has the value {int(x[node, column])}, which was not among the values "
                 "that the network was made for."
             )
-        vectors = [table(rows[:, column]) for column, table in zip(self.columns, self.tables, strict=True)]
+        owners = 0 if rows is None else rows.owners(x.device)
+        vectors = []
+        for column, table in zip(self.columns, self.tables, strict=True):
+            weight = table.weight  # (values, width), in a stack one table below the other
+            assert isinstance(weight, Tensor)
+            chosen = places[:, column] + owners * weight.shape[-2]
+            vectors.append(nn.functional.embedding(chosen, weight.reshape(-1, weight.shape[-1])))
         return torch.cat(vectors, dim=1)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from leap.models.generator import borrowed_generator
 from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.models.projections import ProjectionMaker, make_projection, project, reset_module
+from leap.models.rows import Rows
 from leap.models.transform import Statistics, check_neighborhoods, dect
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
@@ -29,7 +30,8 @@ class _UnitDirections(nn.Module):
 
 
 def _unit_columns(directions: Tensor) -> Tensor:
-    unit: Tensor = directions / torch.linalg.vector_norm(directions, dim=0).clamp_min(1e-12)
+    """Return columns of length one; of a stack's directions (S, d, D) too."""
+    unit: Tensor = directions / torch.linalg.vector_norm(directions, dim=-2, keepdim=True).clamp_min(1e-12)
     return unit
 
 
@@ -176,6 +178,8 @@ class LEAP(nn.Module):
         x: Tensor,
         neighborhoods: Neighborhoods | Sequence[Neighborhoods],
         stats: Statistics | Sequence[Statistics] | None = None,
+        *,
+        rows: Rows | None = None,
     ) -> Tensor:
         """Encode every node.
 
@@ -184,6 +188,7 @@ class LEAP(nn.Module):
         x : (N, in_channels) features.
         neighborhoods : of the N nodes; a sequence, one for each hop count, with several hops.
         stats : mean and scale of each neighbourhood, computed from these very features (see `dect`).
+        rows : which nodes belong to which network, for the encoders of a `Stack`.
 
         Returns
         -------
@@ -194,8 +199,8 @@ class LEAP(nn.Module):
         columns = []
         for number, (hood, statistics) in enumerate(zip(hoods, known, strict=True)):
             directions = self._encoder(number).unit_directions()  # once, as each call normalizes them
-            transform = self._transform(x, hood, number, statistics, directions)
-            columns.append(self._project(transform, number, directions))
+            transform = self._transform(x, hood, number, statistics, directions, rows)
+            columns.append(self._project(transform, number, directions, rows))
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def transform(
@@ -205,19 +210,29 @@ class LEAP(nn.Module):
         return self._transform(x, neighborhoods, number, stats, self._encoder(number).unit_directions())
 
     def _transform(
-        self, x: Tensor, neighborhoods: Neighborhoods, number: int, stats: Statistics | None, directions: Tensor
+        self,
+        x: Tensor,
+        neighborhoods: Neighborhoods,
+        number: int,
+        stats: Statistics | None,
+        directions: Tensor,
+        rows: Rows | None = None,
     ) -> Tensor:
         if x.ndim != 2 or x.shape[1] != self.in_channels:
             raise InvalidInputError(f"x must have shape (N, {self.in_channels}). Got {tuple(x.shape)}.")
         thresholds = self._encoder(number).thresholds
-        return dect(x, neighborhoods, directions, thresholds, self.scale, stats=stats, edge_weight=self.edge_weight)
+        return dect(
+            x, neighborhoods, directions, thresholds, self.scale, stats=stats, edge_weight=self.edge_weight, rows=rows
+        )
 
-    def project(self, transform: Tensor, number: int = 0) -> Tensor:
+    def project(self, transform: Tensor, number: int = 0, *, rows: Rows | None = None) -> Tensor:
         """Project a transform, such as one cached in the store, for the hop count at position `number`."""
-        return self._project(transform, number, self._encoder(number).unit_directions())
+        return self._project(transform, number, self._encoder(number).unit_directions(), rows)
 
-    def _project(self, transform: Tensor, number: int, directions: Tensor) -> Tensor:
-        out = project(self._encoder(number).projection, transform, directions)
+    def _project(self, transform: Tensor, number: int, directions: Tensor, rows: Rows | None) -> Tensor:
+        if rows is not None and directions.ndim == 2:  # fixed ones, which all networks have
+            directions = directions.expand(int(rows.slots.max(initial=0)) + 1, -1, -1)
+        out = project(self._encoder(number).projection, transform, directions, rows)
         wanted = (len(transform), self.out_channels // len(self.hops))
         if tuple(out.shape) != wanted:
             raise InvalidInputError(

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from leap.models import noise
 from leap.models.backbones import GraphBatch
 from leap.models.encoder import LEAP
+from leap.models.layers import Noisy
 from leap.models.network_config import LEAP_PARTS, DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
 from leap.models.projections import make_projection
 from leap.models.registries import ENCODINGS
@@ -77,16 +79,22 @@ class FixedEncoding(NodeEncoding):
         return stored
 
 
-class SignlessEncoding(FixedEncoding):
+class SignlessEncoding(FixedEncoding, Noisy):
     """A stored encoding whose signs mean nothing: in training each column of every graph draws a new one."""
 
     @override
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
-        stored = super().forward(x, nodes)
-        if not self.training:
+        stored, rows = super().forward(x, nodes), nodes.graphs.graph_rows
+        if not self.training if rows is None else rows.noise is None:
             return stored
-        signs = torch.randint(0, 2, (nodes.graphs.num_graphs, self.out_channels), dtype=stored.dtype) * 2 - 1
-        return stored * signs.to(stored.device)[nodes.graphs.batch]
+        graphs = nodes.graphs
+        if rows is None or rows.noise is None:
+            signs = torch.randint(0, 2, (graphs.num_graphs, self.out_channels), dtype=stored.dtype) * 2 - 1
+        else:
+            keys = noise.site(rows.noise, self.first_site)
+            assert keys is not None
+            signs = noise.signs(keys, rows.ptr, self.out_channels, stored)
+        return stored * signs.to(stored.device)[graphs.batch]
 
 
 class LeapEncoding(NodeEncoding):
@@ -131,14 +139,16 @@ class LeapEncoding(NodeEncoding):
 
     @override
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        rows = nodes.graphs.rows
         if self.is_cached:
             names = map(transform_name, self.leap.hops)
-            return torch.cat([self.leap.project(nodes.encoding(name), i) for i, name in enumerate(names)], dim=1)
+            columns = [self.leap.project(nodes.encoding(name), i, rows=rows) for i, name in enumerate(names)]
+            return torch.cat(columns, dim=1)
         hoods = nodes.hoods(self.leap.hops)
         if self.source != "features":
             x = nodes.encoding(self.source)
         stats = [nodes.stats[count] for count in self.leap.hops] if self.has_stats and nodes.stats else None
-        out: Tensor = self.leap(x, hoods, stats)
+        out: Tensor = self.leap(x, hoods, stats, rows=rows)
         return out
 
 

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from leap.models.kernels.channel_loops import add_outer_products, add_products
 from leap.models.kernels.message_loops import add_along_edges, attend_backward, attend_forward
 from leap.models.kernels.normalization import inverse_scale, normalize, spread_means, spread_scales
 from leap.models.kernels.threads import cut, share
 from leap.models.kernels.transforms import kernels_for
+from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import check_ids
 
@@ -35,10 +37,11 @@ def fused_dect(
     scale: float,
     stats: tuple[Tensor, Tensor] | None,
     edge_weight: float,
+    rows: Rows | None = None,
 ) -> Tensor:
     """Evaluate `dect` for float32 on the CPU; `index` comes from `index_arrays`, thresholds ascend and are finite."""
     mean, width = (None, None) if stats is None else stats
-    result: Tensor = _Dect.apply(x, directions, thresholds, index, scale, mean, width, edge_weight)
+    result: Tensor = _Dect.apply(x, directions, thresholds, index, scale, mean, width, edge_weight, rows)
     return result
 
 
@@ -71,12 +74,13 @@ class _Dect(torch.autograd.Function):
         mean: Tensor | None,
         width: Tensor | None,
         edge_weight: float,
+        rows: Rows | None,
     ) -> Tensor:
         """Return the transform (N, D, T)."""
         features, basis = x.detach().double().contiguous(), directions.detach().double()
         index = _copied(index)
         grid = thresholds.detach().numpy().astype(np.float64)
-        heights = (features @ basis).numpy()
+        heights = _product(features, basis, rows)
         nodes, count = heights.shape
         farthest = np.zeros(nodes, np.int64)
         centre: Tensor | None = None
@@ -85,7 +89,7 @@ class _Dect(torch.autograd.Function):
             normalize(features.numpy(), index[0], index[1], heights, offsets, extent, farthest)
         else:
             centre = mean.double()
-            offsets, extent = (centre @ basis).numpy(), width.double().numpy()
+            offsets, extent = _product(centre, basis, rows), width.double().numpy()
         inverse = inverse_scale(extent)
         out = np.empty((nodes, count, len(grid)), np.float32)
         threads = _threads(index, count)
@@ -98,7 +102,7 @@ class _Dect(torch.autograd.Function):
         ctx.save_for_backward(x, directions, thresholds)
         ctx.kernels = kernels
         ctx.saved = (features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre)
-        ctx.scalars = (s, edge_weight, threads)
+        ctx.scalars = (s, edge_weight, threads, rows)
         return torch.from_numpy(out)
 
     @staticmethod
@@ -107,7 +111,7 @@ class _Dect(torch.autograd.Function):
         found: tuple[Tensor | None, ...] = _gradients(ctx, gradients[0].detach())
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("dect", found, (gradients[0], *ctx.saved_tensors))
-        return *found, None, None, None, None, None
+        return *found, None, None, None, None, None, None
 
 
 def _copied(index: Index) -> Index:
@@ -118,7 +122,7 @@ def _copied(index: Index) -> Index:
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre = ctx.saved
-    s, edge_weight, threads = ctx.scalars
+    s, edge_weight, threads, rows = ctx.scalars
     upstream = gradient.contiguous().numpy()
     nodes, count = heights.shape
     needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
@@ -149,17 +153,40 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     if centre is None:
         spread_means(node_ptr, members, on_offsets, on_heights)
     if needs_x:
-        total = torch.from_numpy(on_heights) @ basis.T
+        total = torch.from_numpy(_product(torch.from_numpy(on_heights), basis.mT, rows))
         if centre is None:
             on_scale = -(inverse**2) * np.sum([own[2] for own in made], axis=0)
             spread_scales(features.numpy(), node_ptr, members, extent, farthest, on_scale, total.numpy())
         on_x = total.float()
     if needs_directions:
-        product = features.T @ torch.from_numpy(on_heights)
+        product = _outer(features, on_heights, basis, rows)
         if centre is not None:
-            product += centre.T @ torch.from_numpy(on_offsets)
+            product += _outer(centre, on_offsets, basis, rows)
         on_directions = product.float()
     return on_x, on_directions, on_thresholds
+
+
+def _product(points: Tensor, basis: Tensor, rows: Rows | None) -> NDArray[np.float64]:
+    """Return points · basis, (N, D); in a stack the sums of each row are the same whatever the other rows."""
+    if rows is None:
+        return (points @ basis).numpy()
+    out = np.zeros((len(points), basis.shape[-1]))
+    add_products(*_groups(rows, basis, len(points)), points.numpy(), basis.reshape(-1, *basis.shape[-2:]).numpy(), out)
+    return out
+
+
+def _outer(points: Tensor, heights: NDArray[np.float64], basis: Tensor, rows: Rows | None) -> Tensor:
+    """Return pointsᵀ · heights, of each network's own rows in their order."""
+    if rows is None:
+        return points.T @ torch.from_numpy(heights)
+    out = np.zeros((len(basis) if basis.ndim == 3 else 1, *basis.shape[-2:]))
+    add_outer_products(*_groups(rows, basis, len(points)), points.numpy(), heights, out)
+    return torch.from_numpy(out).view(basis.shape)
+
+
+def _groups(rows: Rows, basis: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return pointers and slots of the networks; fixed directions are those of one network with all rows."""
+    return (rows.ptr, rows.slots) if basis.ndim == 3 else (np.array([0, count]), np.zeros(1, np.int64))
 
 
 def _threads(index: Index, count: int) -> int:

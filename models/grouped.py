@@ -69,7 +69,7 @@ def linear(
     """
     _check_linear(x, weight, bias, rows)
     limit, scale, keys = _dropout(drop, keys, rows)
-    if _is_compiled(x, weight, bias):
+    if is_compiled(x, weight, bias):
         result: Tensor = _Linear.apply(x, weight, bias, rows, relu, keys, limit, scale)
         return result
     out = _padded_linear(x, weight, bias, rows)
@@ -150,11 +150,11 @@ class _Linear(torch.autograd.Function):
 def add_bias(x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
     """Add each network's bias (S, C) to its rows of x (N, C); errors as in `linear`."""
     _check_columns(x, rows, bias=bias)
-    if _is_compiled(x, bias):
+    if is_compiled(x, bias):
         result: Tensor = _AddBias.apply(x, bias, rows)
         return result
-    _check_rows(rows, len(x), len(bias))
-    return x + bias.index_select(0, _owners(rows, x.device))
+    check_rows(rows, len(x), len(bias))
+    return x + bias.index_select(0, rows.owners(x.device))
 
 
 class _AddBias(torch.autograd.Function):
@@ -189,11 +189,11 @@ def layer_norm(
     _check_columns(x, rows, weight=weight, bias=bias)
     if residual is not None and residual.shape != x.shape:
         raise InvalidInputError(f"residual must have shape {tuple(x.shape)}, got {tuple(residual.shape)}.")
-    if _is_compiled(x, weight, bias, residual):
+    if is_compiled(x, weight, bias, residual):
         result: Tensor = _LayerNorm.apply(x, weight, bias, rows, eps, residual)
         return result
-    _check_rows(rows, len(x), len(weight))
-    owners = _owners(rows, x.device)
+    check_rows(rows, len(x), len(weight))
+    owners = rows.owners(x.device)
     normal = torch.nn.functional.layer_norm(x if residual is None else x + residual, x.shape[1:], eps=eps)
     return normal * weight.index_select(0, owners) + bias.index_select(0, owners)
 
@@ -266,7 +266,7 @@ def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
     starts = _pointers(ptr)
     if x.ndim != 2:
         raise InvalidInputError(f"x must have shape (N, C), got {tuple(x.shape)}.")
-    if _is_compiled(x):
+    if is_compiled(x):
         result: Tensor = _Pool.apply(x, starts)
         return result
     check_pointers("ptr", starts, len(x))
@@ -324,7 +324,7 @@ def self_attention(
     pairs = count_pairs(starts, len(qkv), borders)
     if pairs < 0:
         _refuse_sequences(starts, len(qkv), borders)
-    if _is_compiled(qkv):
+    if is_compiled(qkv):
         result: Tensor = _SelfAttention.apply(qkv, starts, borders, own, limit, scale, pairs)
         return result
     return _padded_attention(qkv, starts, borders, own, drop)
@@ -400,7 +400,8 @@ def _dropout(drop: float, keys: Keys | None, rows: Rows) -> tuple[int, float, Ke
     return *limit_and_scale(drop), keys
 
 
-def _is_compiled(*tensors: Tensor | None) -> bool:
+def is_compiled(*tensors: Tensor | None) -> bool:
+    """Whether all tensors are such that compiled loops take them."""
     return all(tensor is None or (tensor.dtype == torch.float32 and tensor.device.type == "cpu") for tensor in tensors)
 
 
@@ -433,7 +434,7 @@ def _refuse_rows(rows: Rows, count: int, networks: int) -> None:
 
 
 def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> Tensor:
-    _check_rows(rows, len(x), len(weight))
+    check_rows(rows, len(x), len(weight))
     if len(rows) == 1:
         slot = int(rows.slots[0])
         return torch.nn.functional.linear(x, weight[slot], None if bias is None else bias[slot])
@@ -448,17 +449,13 @@ def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -
     return mapped.flatten(0, 1).index_select(0, places)
 
 
-def _check_rows(rows: Rows, count: int, networks: int) -> None:
+def check_rows(rows: Rows, count: int, networks: int) -> None:
+    """Refuse rows that are not `count`, or networks that are not different ones of the stack."""
     slots = rows.slots
     are_slots = bool(np.all((slots >= 0) & (slots < networks))) and len(np.unique(slots)) == len(slots)
     if len(rows.ptr) != len(slots) + 1 or not are_slots:
         _refuse_rows(rows, count, networks)
     check_pointers("rows.ptr", rows.ptr, count)
-
-
-def _owners(rows: Rows, device: torch.device) -> Tensor:
-    """Return the slot of each row's network."""
-    return torch.from_numpy(np.repeat(rows.slots, np.diff(rows.ptr))).to(device)
 
 
 def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:

@@ -7,6 +7,7 @@ from leap.models.backbones import Widen, make_backbone
 from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
 from leap.models.encodings import LeapEncoding, NodeData, make_encoding
 from leap.models.generator import borrowed_generator
+from leap.models.layers import SITES, Noisy, mlp
 from leap.models.network_config import DatasetFacts, NetworkConfig
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.store.errors import InvalidInputError
@@ -62,6 +63,9 @@ class Network(nn.Module):
         self.backbone = backbone
         if config.leap_every_layer:
             self.layer_encodings.extend(LeapEncoding(config, width) for width in backbone.widths[1:-1])
+        noisy = [module for module in self.modules() if isinstance(module, Noisy)]
+        for number, module in enumerate(noisy):
+            module.first_site = number * SITES
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return scores: (G, outputs), or (N, outputs) for node tasks.
@@ -72,9 +76,9 @@ class Network(nn.Module):
         """
         if x.ndim != 2 or x.shape[1] != self.facts.features:
             raise InvalidInputError(f"x must have shape (N, {self.facts.features}). Got {tuple(x.shape)}.")
-        features = x if self.embedding is None else self.embedding(x)
-        points = features if self.coordinates is None else self.coordinates(features)
         graphs = nodes.graphs
+        features = x if self.embedding is None else self.embedding(x, graphs.rows)
+        points = features if self.coordinates is None else mlp(self.coordinates, features, graphs.rows)
         if self.looks_at_graphs:
             scores: Tensor = self.backbone(points, graphs)
             return scores

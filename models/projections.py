@@ -6,11 +6,15 @@ Each maps (N, D, T), one Euler characteristic curve for each direction, to (N, k
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from leap.models.channels import mix_channels
+from leap.models.layers import Noisy, linear, mlp, spread, sum_each, transform_sequences
 from leap.models.registries import PROJECTIONS
+from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 
 HIDDEN = 8
@@ -24,13 +28,18 @@ class Projection(nn.Module, ABC):
     Attributes
     ----------
     is_invariant : whether the order of the directions does not matter.
+    can_stack : whether `forward` obeys `rows`, so that several networks can be trained as one.
     """
 
     is_invariant = False
+    can_stack = False
 
     @abstractmethod
-    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        """Project (N, D, T), computed along `directions` (d, D), to (N, k)."""
+    def forward(self, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
+        """Project (N, D, T), computed along `directions` (d, D), to (N, k).
+
+        In a stack `rows` says which rows belong to which network, and directions are (S, d, D).
+        """
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew, in the order in which they were drawn when the projection was made."""
@@ -41,14 +50,15 @@ class Projection(nn.Module, ABC):
 class LinearProjection(Projection):
     """Flatten and multiply."""
 
+    can_stack = True
+
     def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
         super().__init__()
         self.linear = nn.Linear(directions * thresholds, out_channels)
 
     @override
-    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        out: Tensor = self.linear(transform.flatten(1))
-        return out
+    def forward(self, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
+        return linear(transform.flatten(1), self.linear.weight, self.linear.bias, rows)
 
 
 class ConvolutionProjection(Projection):
@@ -58,6 +68,8 @@ class ConvolutionProjection(Projection):
     of its weights: the same function, several times cheaper.
     """
 
+    can_stack = True
+
     def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
         super().__init__()
         self.first = nn.Conv1d(directions, HIDDEN, 1)
@@ -66,20 +78,21 @@ class ConvolutionProjection(Projection):
         self.mlp = _mlp(thresholds, STATE, out_channels)
 
     @override
-    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
+    def forward(self, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
+        assert self.first.bias is not None
+        assert self.second.bias is not None
         assert self.third.bias is not None
-        series = transform.transpose(1, 2)
-        hidden = nn.functional.linear(series, self.first.weight.squeeze(2), self.first.bias).relu()
-        hidden = nn.functional.linear(hidden, self.second.weight.squeeze(2), self.second.bias).relu()
-        mean = hidden @ self.third.weight.squeeze(2).mean(0) + self.third.bias.mean()
-        out: Tensor = self.mlp(mean)
-        return out
+        hidden = mix_channels(transform, self.first.weight.squeeze(-1), self.first.bias, rows, relu=True)
+        hidden = mix_channels(hidden, self.second.weight.squeeze(-1), self.second.bias, rows, relu=True)
+        weight, bias = self.third.weight.squeeze(-1).mean(-2, keepdim=True), self.third.bias.mean(-1, keepdim=True)
+        return mlp(self.mlp, mix_channels(hidden, weight, bias, rows).squeeze(1), rows)
 
 
 class DeepSetsProjection(Projection):
     """The curves as a set: an MLP for each, their sum, another MLP."""
 
     is_invariant = True
+    can_stack = True
 
     def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
         super().__init__()
@@ -87,15 +100,17 @@ class DeepSetsProjection(Projection):
         self.outer = _mlp(HIDDEN, HIDDEN, out_channels)
 
     @override
-    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        out: Tensor = self.outer(self.inner(transform).sum(1))
-        return out
+    def forward(self, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
+        _, curves, steps = transform.shape
+        inner = mlp(self.inner, transform.reshape(-1, steps), None if rows is None else rows.times(curves))
+        return mlp(self.outer, sum_each(inner, curves, rows), rows)
 
 
-class AttentionProjection(Projection):
+class AttentionProjection(Projection, Noisy):
     """The curves as a set: one transformer encoder layer with one head, the sum, an MLP."""
 
     is_invariant = True
+    can_stack = True
 
     def __init__(self, dim: int, directions: int, thresholds: int, out_channels: int) -> None:
         super().__init__()
@@ -104,9 +119,13 @@ class AttentionProjection(Projection):
         self.mlp = _mlp(STATE, STATE, out_channels)
 
     @override
-    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        out: Tensor = self.mlp(self.encoder(self.embed(transform)).sum(1))
-        return out
+    def forward(self, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
+        nodes, curves, steps = transform.shape
+        tokens = None if rows is None else rows.times(curves)
+        states = linear(transform.reshape(-1, steps), self.embed.weight, self.embed.bias, tokens)
+        ptr = np.arange(0, (nodes + 1) * curves, curves)
+        states = transform_sequences(self.encoder, states, ptr, tokens, self.first_site)
+        return mlp(self.mlp, sum_each(states, curves, rows), rows)
 
 
 class DirectedAttentionProjection(AttentionProjection):
@@ -116,9 +135,10 @@ class DirectedAttentionProjection(AttentionProjection):
         super().__init__(dim, directions, thresholds + dim, out_channels)
 
     @override
-    def forward(self, transform: Tensor, directions: Tensor) -> Tensor:
-        along = directions.T.expand(len(transform), -1, -1)
-        return super().forward(torch.cat([transform, along], dim=2), directions)
+    def forward(self, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
+        along = directions.mT
+        along = along.expand(len(transform), -1, -1) if rows is None else spread(along, rows)
+        return super().forward(torch.cat([transform, along], dim=2), directions, rows)
 
 
 ProjectionMaker = Callable[[int, int, int, int], nn.Module]
@@ -147,10 +167,14 @@ def make_projection(
     return made
 
 
-def project(projection: nn.Module, transform: Tensor, directions: Tensor) -> Tensor:
+def project(projection: nn.Module, transform: Tensor, directions: Tensor, rows: Rows | None = None) -> Tensor:
     """Project (N, D, T) to (N, k); any module will do, and a `Projection` is told the directions."""
-    arguments = (transform, directions) if isinstance(projection, Projection) else (transform,)
-    out: Tensor = projection(*arguments)
+    if not isinstance(projection, Projection):
+        out: Tensor = projection(transform)
+    elif rows is None:  # one of another package may know nothing of stacks
+        out = projection(transform, directions)
+    else:
+        out = projection(transform, directions, rows)
     return out
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from leap.store.graphs.ragged import pointers
@@ -42,6 +43,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.slots)
+
+    def owners(self, device: torch.device | str = "cpu") -> torch.Tensor:
+        """Return the slot of each row's network, (N,) int64."""
+        return torch.from_numpy(self.slots.repeat(np.diff(self.ptr))).to(device)
 
     def times(self, count: int) -> Self:
         """Return rows where each row became `count` consecutive ones."""

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from leap.models import grouped
 from leap.models.fused import fused_dect
 from leap.models.kernels.border import index_arrays
 from leap.models.kernels.normalization import inverse_scale, is_constant
+from leap.models.rows import Rows
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 
@@ -39,6 +41,7 @@ def dect(
     *,
     stats: Statistics | tuple[Tensor, Tensor] | None = None,
     edge_weight: float = 1.0,
+    rows: Rows | None = None,
 ) -> Tensor:
     """Transform every neighbourhood: Σ_nodes σ(s (t_j - h_u)) - edge_weight · Σ_edges σ(s (t_j - max(h_a, h_b))).
 
@@ -58,6 +61,7 @@ def dect(
     scale : s, the steepness of the sigmoid; positive and finite.
     stats : mean and scale of each neighbourhood, computed earlier from these very features; they count as constants.
     edge_weight : finite; 1 gives the Euler characteristic, 2 the published code, which met each edge twice.
+    rows : which nodes belong to which network of a stack; directions may then be (S, d, D), one set per network.
 
     Returns
     -------
@@ -80,8 +84,8 @@ def dect(
     tensor([1., 1., 1.])
     """
     if torch.compiler.is_compiling():
-        return _untraced_dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight)
-    return _dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight)
+        return _untraced_dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight, rows)
+    return _dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight, rows)
 
 
 def _dect(
@@ -92,15 +96,16 @@ def _dect(
     scale: float,
     stats: Statistics | tuple[Tensor, Tensor] | None,
     edge_weight: float,
+    rows: Rows | None,
 ) -> Tensor:
     check_neighborhoods(neighborhoods)
     if x.ndim != 2 or not x.is_floating_point():
         raise InvalidInputError(f"x must be floating point of shape (N, d). Got {x.dtype} of shape {tuple(x.shape)}.")
     if x.dtype in (torch.float16, torch.bfloat16):  # too coarse for sums of squares, and float16 ends at 65,504
         wide = (x.float(), neighborhoods, directions.float(), thresholds.float(), scale)
-        return _dect(*wide, stats, edge_weight).to(x.dtype)
+        return _dect(*wide, stats, edge_weight, rows).to(x.dtype)
     hoods = neighborhoods.numpy() if x.device.type == "cpu" else neighborhoods
-    _check(x, hoods, directions, thresholds, scale, stats, edge_weight)
+    _check(x, hoods, directions, thresholds, scale, stats, edge_weight, rows)
     index = None
     if x.device.type == "cpu":  # on others torch looks after its indices
         index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x))
@@ -112,14 +117,14 @@ def _dect(
     numbers = (float(scale), statistics, float(edge_weight))
     fits = np.isfinite(grid).all() and scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
     if index is not None and x.dtype == torch.float32 and fits:
-        out = fused_dect(x, index, directions, thresholds, *numbers)
+        out = fused_dect(x, index, directions, thresholds, *numbers, rows)
     else:
         if index is not None:
             node_ptr, nodes, edge_ptr, *ends = index
             hoods = replace(hoods, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=np.stack(ends))
         # What does not fit: thresholds that are not numbers, as when learning them diverges, or beyond float32.
         kind = x.dtype if fits else torch.float64
-        out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers).to(x.dtype)
+        out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers, rows).to(x.dtype)
     return out if order is None else torch.empty_like(out).index_copy(2, order, out)
 
 
@@ -148,6 +153,7 @@ def _check(
     scale: float,
     stats: Statistics | tuple[Tensor, Tensor] | None,
     edge_weight: float,
+    rows: Rows | None,
 ) -> None:
     nodes, dim = x.shape
     if tuple(neighborhoods.node_ptr.shape) != (nodes + 1,):
@@ -155,8 +161,12 @@ def _check(
             f"x has {nodes} rows, and node_ptr of the neighbourhoods has shape {tuple(neighborhoods.node_ptr.shape)}, "
             f"not ({nodes + 1},). Both must be of the same nodes."
         )
+    is_stacked = rows is not None and directions.ndim == 3
+    if rows is not None:
+        grouped.check_rows(rows, nodes, len(directions) if is_stacked else int(rows.slots.max(initial=0)) + 1)
+    before, count = directions.shape[:1] if is_stacked else (), directions.shape[-1:] if directions.ndim > 1 else (1,)
     expected = {
-        "directions": (directions, (dim, *(directions.shape[1:2] or (1,)))),
+        "directions": (directions, (*before, dim, *count)),
         "thresholds": (thresholds, (thresholds.numel(),)),
     }
     if stats is not None:
@@ -180,6 +190,7 @@ def plain_dect(
     scale: float,
     stats: tuple[Tensor, Tensor] | None,
     edge_weight: float,
+    rows: Rows | None = None,
 ) -> Tensor:
     """Evaluate `dect` with vectorized torch operations."""
     hoods = neighborhoods.torch().to(x.device)
@@ -190,18 +201,18 @@ def plain_dect(
     # median: what is huge or not finite must not be felt outside its neighbourhoods.
     shift = x.detach().nanmedian(0).values.nan_to_num(0.0, 0.0, 0.0) if x.numel() else x.new_zeros(x.shape[1])
     centred = x - shift
-    heights = centred @ directions
+    heights = _along(directions, centred, rows)
     if stats is None:
         mean, extent = _statistics(centred, x, owner, nodes, node_ptr)
     else:
         mean, extent = stats[0].to(x) - shift, stats[1].to(x)
-    offsets = mean @ directions
+    offsets = _along(directions, mean, rows)
     inverse = inverse_scale(extent)
     tops = torch.maximum(heights[edges[0]], heights[edges[1]])
     node_heights = (heights[nodes] - offsets[owner]) * inverse[owner, None]
     edge_heights = (tops - offsets[edge_owner]) * inverse[edge_owner, None]
     pieces = []
-    for lo, hi in _chunks(node_ptr, edge_ptr, directions.shape[1] * len(thresholds)):
+    for lo, hi in _chunks(node_ptr, edge_ptr, directions.shape[-1] * len(thresholds)):
         n, e = slice(int(node_ptr[lo]), int(node_ptr[hi])), slice(int(edge_ptr[lo]), int(edge_ptr[hi]))
         arguments = (
             (node_heights[n], owner[n] - lo),
@@ -216,6 +227,14 @@ def plain_dect(
     if not pieces:  # no nodes; multiplied, so that a gradient, of zeros, can be asked for
         return heights[:, :, None] * thresholds
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+
+def _along(directions: Tensor, points: Tensor, rows: Rows | None) -> Tensor:
+    """Heights of points along the directions, each network's own in a stack."""
+    if directions.ndim == 2:
+        return points @ directions
+    assert rows is not None
+    return grouped.linear(points, directions.mT, None, rows)
 
 
 def _statistics(centred: Tensor, x: Tensor, owner: Tensor, nodes: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:

@@ -111,7 +111,8 @@ class Part:
 
 def node_data(arrays: ArrayBatch) -> NodeData:
     """Return what encodings and backbones see of a batch beside its features, as tensors that share its memory."""
-    graphs = GraphBatch(*map(torch.from_numpy, (arrays.edge_index, arrays.ptr, arrays.batch)))
+    edges, ptr, batch = map(torch.from_numpy, (arrays.edge_index, arrays.ptr, arrays.batch))
+    graphs = GraphBatch(edges, ptr, batch)
     stats = {hops: Statistics(*map(torch.from_numpy, pair)) for hops, pair in arrays.stats.items()}
     encodings = {name: torch.from_numpy(values) for name, values in arrays.encodings.items()}
     return NodeData(graphs, arrays.neighborhoods, stats, encodings)

@@ -1,0 +1,138 @@
+"""`Stack`: several networks of one architecture as one module, so that training them costs few calls of torch."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from leap.models.backbones import Backbone
+from leap.models.encodings import NodeData
+from leap.models.generator import borrowed_generator
+from leap.models.network import Network
+from leap.models.network_config import DatasetFacts, NetworkConfig
+from leap.models.projections import Projection
+from leap.models.registries import BACKBONES, PROJECTIONS
+from leap.store.errors import InvalidInputError
+
+LANES = 64  # a network's parameters are padded to a multiple of this: none is ever in the remainder of a vector loop
+
+
+class Stack(nn.Module):
+    """Networks whose parameters are (S, …), the rows of one tensor, over the disjoint union of their batches.
+
+    What one network computes is the same to the last bit whatever the others are, on the CPU in float32. Where an
+    architecture cannot be stacked (`can_stack`), there is room for one network, whose parameters stay as they are.
+
+    Parameters
+    ----------
+    config, facts : of all networks.
+    device : of the parameters.
+
+    Attributes
+    ----------
+    flat : (S, P) parameters, network by network; a multiple of 64 each, the rest is zeros.
+    network : the module that computes; its trainable parameters are views into `flat`.
+
+    Examples
+    --------
+    >>> letters = DatasetFacts(features=2, outputs=15)
+    >>> config = NetworkConfig(backbone="gcn", encoding="none")
+    >>> stack = Stack(config, letters)
+    >>> stack.add([Network(config, letters).state_dict() for _ in range(3)])
+    >>> len(stack), tuple(stack.flat.shape)
+    (3, (3, 3776))
+    """
+
+    def __init__(self, config: NetworkConfig, facts: DatasetFacts, device: torch.device | str = "cpu") -> None:
+        super().__init__()
+        self.config, self.facts = config, facts
+        self.is_grouped = can_stack(config, facts)
+        with borrowed_generator():
+            self.network = Network(config, facts).to(device)
+        learned = {name: p for name, p in self.network.named_parameters() if p.requires_grad}
+        self._shapes = {name: parameter.shape for name, parameter in learned.items()}
+        self._ends = np.cumsum([0, *(shape.numel() for shape in self._shapes.values())]).tolist()
+        width = -(-self._ends[-1] // LANES) * LANES
+        self.flat = torch.zeros(0, width, device=device)
+        self._leaves: list[nn.Parameter] = []
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def add(self, states: Sequence[dict[str, Tensor]]) -> None:
+        """Append networks, given as the state dicts of each."""
+        if not self.is_grouped and len(self) + len(states) > 1:
+            raise InvalidInputError(
+                f"networks with {self.config.backbone} and {self.config.encoding} are trained alone."
+            )
+        rows = self.flat.new_zeros(len(states), self.flat.shape[1])
+        for row, state in zip(rows, states, strict=True):
+            for (name, _), (start, end) in zip(self._shapes.items(), pairwise(self._ends), strict=True):
+                row[start:end] = state[name].reshape(-1)
+            if not self.is_grouped:
+                self.network.load_state_dict(state)  # with what is not learned
+        self._renew(torch.cat([self.flat, rows]))
+
+    def keep(self, slots: Sequence[int]) -> None:
+        """Forget all networks but these, which are numbered in this order from now on."""
+        self._renew(self.flat[list(slots)])
+
+    def state(self, slot: int) -> dict[str, Tensor]:
+        """Return a copy of a network's parameters and buffers, under the names of its own state dict."""
+        own = {
+            name: tensor.detach().clone()
+            for name, tensor in self.network.state_dict().items()
+            if name not in self._shapes
+        }
+        row = self.flat[slot]
+        for (name, shape), (start, end) in zip(self._shapes.items(), pairwise(self._ends), strict=True):
+            own[name] = row[start:end].view(shape).clone()
+        return own
+
+    def gradients(self) -> Tensor:
+        """Return the gradients of the last backward pass like `flat`, and forget them."""
+        size = len(self)
+        parts = [
+            leaf.new_zeros(size, leaf.numel() // max(1, size)) if leaf.grad is None else leaf.grad.reshape(size, -1)
+            for leaf in self._leaves
+        ]
+        for leaf in self._leaves:
+            leaf.grad = None
+        return torch.cat([*parts, self.flat.new_zeros(size, self.flat.shape[1] - self._ends[-1])], dim=1)
+
+    def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
+        """Return the scores of all networks' graphs (or nodes); `nodes.graphs.rows` says which rows are whose."""
+        scores: Tensor = self.network(x, nodes)
+        return scores
+
+    def _renew(self, flat: Tensor) -> None:
+        """Let the parameters be views into another tensor."""
+        self.flat, self._leaves = flat, []
+        for (name, shape), (start, end) in zip(self._shapes.items(), pairwise(self._ends), strict=True):
+            part = flat[:, start:end]
+            view = (
+                part.view(len(flat), *shape)
+                if self.is_grouped
+                else part.view(shape)
+                if len(flat)
+                else part.new_zeros(shape)
+            )
+            module, _, attribute = name.rpartition(".")
+            leaf = nn.Parameter(view)
+            setattr(self.network.get_submodule(module), attribute, leaf)
+            self._leaves.append(leaf)
+
+
+def can_stack(config: NetworkConfig, facts: DatasetFacts) -> bool:
+    """Whether networks like this can be trained together; those of other packages, and node tasks, are not."""
+    backbone = BACKBONES[config.backbone]
+    if not (isinstance(backbone, type) and issubclass(backbone, Backbone) and backbone.can_stack):
+        return False
+    if facts.task == "node-classification" or config.learn_thresholds:
+        return False
+    if config.leap is None:
+        return True
+    projection = PROJECTIONS[config.projection]
+    return isinstance(projection, type) and issubclass(projection, Projection) and projection.can_stack
