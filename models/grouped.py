@@ -17,12 +17,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from leap.models.fused import refuse_second_derivatives
+from leap.models.kernels.attention_loops import attention_backward, attention_forward, count_pairs
 from leap.models.kernels.grouped_loops import (
     add_bias_backward,
     add_bias_forward,
-    attention_backward,
-    attention_forward,
-    count_pairs,
     layer_norm_backward,
     layer_norm_forward,
     linear_backward,
@@ -30,6 +28,7 @@ from leap.models.kernels.grouped_loops import (
     pool_backward,
     pool_forward,
 )
+from leap.models.kernels.tiles import padded
 from leap.models.noise import Keys, attention_factors, dropout_factors, limit_and_scale
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
@@ -205,7 +204,7 @@ class _LayerNorm(torch.autograd.Function):
     ) -> Tensor:
         x, weight, bias = x.contiguous(), _dense(weight), _dense(bias)
         added = None if residual is None else residual.contiguous()
-        normal, inverse, out = torch.empty_like(x), torch.empty(len(x)), torch.empty_like(x)
+        normal, inverse, out = torch.empty(len(x), padded(x.shape[1])), torch.empty(len(x)), torch.empty_like(x)
         sizes = (*x.shape, len(weight))
         if not layer_norm_forward(
             x.data_ptr(),
@@ -229,7 +228,7 @@ class _LayerNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, residual = ctx.saved_tensors
         rows, sizes, normal, inverse = ctx.known
-        upstream, on_x, new = gradients[0].contiguous(), torch.empty_like(normal), _new(rows, sizes[2])
+        upstream, on_x, new = gradients[0].contiguous(), torch.empty_like(x), _new(rows, sizes[2])
         on_weight, on_bias = new(sizes[2], sizes[1]), new(sizes[2], sizes[1])
         if not layer_norm_backward(
             *_place(weight),
@@ -402,7 +401,7 @@ def _dropout(drop: float, keys: Keys | None, rows: Rows) -> tuple[int, float, Ke
 
 def is_compiled(*tensors: Tensor | None) -> bool:
     """Whether all tensors are such that compiled loops take them."""
-    return all(tensor is None or (tensor.dtype == torch.float32 and tensor.device.type == "cpu") for tensor in tensors)
+    return all([tensor is None or (tensor.dtype == torch.float32 and tensor.is_cpu) for tensor in tensors])
 
 
 def _dense(parameter: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from leap.models.kernels.compiling import kernel
-from leap.models.kernels.tiles import array_at
+from leap.models.kernels.lanes import array_at
 
 
 @kernel(error_model="numpy")

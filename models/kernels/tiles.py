@@ -8,34 +8,15 @@ lies in, nor on the machine.
 
 from typing import Any
 
-import numba
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from leap.models.kernels.compiling import kernel
+from leap.models.kernels.lanes import SIZE, array_at, repeated
 
-SIZE = 4
-"""Bytes of a float32."""
 HALF, FULL = 8, 16
 """Columns of a tile."""
-
-
-def _typed_pointer(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.intp), generate
-
-
-_pointer: Any = intrinsic(_typed_pointer)
-
-
-@numba.njit(inline="always")
-def array_at(address: int, shape: Any) -> Any:
-    """Return the contiguous float32 array of this shape at an address."""
-    return numba.carray(_pointer(address), shape, np.float32)  # type: ignore[attr-defined]
 
 
 def _tile(height: int, width: int) -> Any:
@@ -48,8 +29,6 @@ def _tile(height: int, width: int) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         a, a_row, a_column, b, b_row, count, start, out, out_row = arguments
         number, vector = ir.FloatType(), ir.VectorType(ir.FloatType(), width)
-        first_lane = ir.Constant(ir.IntType(32), 0)
-        every_lane = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
 
         def times(value: Any, factor: int) -> Any:
             return builder.mul(value, ir.Constant(value.type, factor))
@@ -64,8 +43,7 @@ def _tile(height: int, width: int) -> Any:
             column = builder.mul(loop.index, a_column)
             for i in range(height):
                 left = builder.load(place(a, builder.add(times(a_row, i), column), number), align=SIZE)
-                lane = builder.insert_element(ir.Constant(vector, ir.Undefined), left, first_lane)
-                product = builder.fmul(builder.shuffle_vector(lane, lane, every_lane), right)
+                product = builder.fmul(repeated(builder, left, width), right)
                 builder.store(builder.fadd(builder.load(sums[i]), product), sums[i])
         for i in range(height):
             builder.store(builder.load(sums[i]), place(out, times(out_row, i), vector), align=SIZE)
@@ -89,7 +67,7 @@ def _tile(height: int, width: int) -> Any:
 
 
 _four_full, _one_full = _tile(4, FULL), _tile(1, FULL)
-_eight_half, _one_half = _tile(8, HALF), _tile(1, HALF)
+_eight_half, _four_half, _one_half = _tile(8, HALF), _tile(4, HALF), _tile(1, HALF)
 
 
 @kernel
@@ -126,11 +104,10 @@ def multiply(
     for j in range(0, width, FULL):
         left = width - j
         right, begin = b + SIZE * j, start + SIZE * j
-        tall = 4 if left > HALF else 8
         is_whole = left >= FULL or left == HALF
         i = 0
         while i < height:
-            rows = tall if height - i >= tall else 1
+            rows = 8 if left <= HALF and height - i >= 8 else 4 if height - i >= 4 else 1
             target = out + SIZE * (i * out_row + j) if is_whole else spare
             step = out_row if is_whole else FULL
             source = a + SIZE * i * a_row
@@ -141,6 +118,8 @@ def multiply(
                     _one_full(source, a_row, a_column, right, b_row, count, begin, target, step)
             elif rows == 8:
                 _eight_half(source, a_row, a_column, right, b_row, count, begin, target, step)
+            elif rows == 4:
+                _four_half(source, a_row, a_column, right, b_row, count, begin, target, step)
             else:
                 _one_half(source, a_row, a_column, right, b_row, count, begin, target, step)
             if not is_whole:
@@ -150,3 +129,23 @@ def multiply(
                     for q in range(left):
                         line[q] = tile[p, q]
             i += rows
+
+
+@kernel
+def turn(source: int, step: int, height: int, width: int, target: int, target_step: int) -> None:
+    """Fill the transpose of height × width elements."""
+    own = array_at(target, (width, target_step))
+    for r in range(height):
+        line = array_at(source + SIZE * r * step, (width,))
+        for c in range(width):
+            own[c, r] = line[c]
+
+
+@kernel
+def pad(source: int, step: int, height: int, width: int, target: int, target_step: int) -> None:
+    """Copy height × width elements to longer rows."""
+    own = array_at(target, (height, target_step))
+    for r in range(height):
+        line = array_at(source + SIZE * r * step, (width,))
+        for c in range(width):
+            own[r, c] = line[c]

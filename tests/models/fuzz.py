@@ -9,12 +9,15 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from leap.models import LEAP, dect
+from leap.models import LEAP, dect, grouped, noise
+from leap.models.adam import StackAdam
 from leap.models.kernels.adjacency import build_csr
 from leap.models.kernels.balls import count_khop, khop_arrays
 from leap.models.kernels.border import index_arrays
@@ -22,6 +25,7 @@ from leap.models.kernels.normalization import mean_and_scale, normalize, spread_
 from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_for
 from leap.models.kernels.walks import rwpe
 from leap.models.messages import Weights, attend, gather
+from leap.models.rows import Rows
 from leap.models.transform import Statistics
 from leap.pipeline import khop
 from leap.store import Neighborhoods
@@ -190,6 +194,48 @@ class Fuzz:
             out = attend(x, self.tensor(nodes, int(self.one([2, 2, 2, 1]))), ends)
         out.backward(self.tensor(*out.shape))
 
+    def stack(self) -> None:
+        """Operations on the rows of several networks; pointers, slots and keys may be wrong."""
+        counts = self.draw.integers(0, 12, int(self.draw.integers(0, 5)))
+        networks, count = len(counts) + int(self.draw.integers(3)), int(counts.sum())
+        slots = self.draw.permutation(networks)[: len(counts)]
+        rows, keys = Rows.of(counts, slots), noise.keys(np.arange(len(counts)), 0, 0)
+        cuts = np.concatenate([*(np.sort(self.draw.integers(a, b + 1, 3)) for a, b in pairwise(rows.ptr)), rows.ptr])
+        ptr = np.sort(cuts)
+        if self.draw.random() < 0.3:
+            wrong = self.one([rows.ptr, rows.slots, ptr])
+            if len(wrong):
+                wrong[int(self.draw.integers(len(wrong)))] = self.one([*WRONG_IDS, 0, 1])
+        if self.draw.random() < 0.1:
+            rows = replace(
+                rows, **self.one([{"ptr": rows.ptr[:-1]}, {"slots": rows.slots[1:]}, {"slots": slots * 1.0}])
+            )
+        keys = keys if self.draw.random() < 0.9 else self.one([None, keys[1:], keys.astype(np.int64)])
+        inside, outside = int(self.one([0, 1, 8, 12, 16, 33])), int(self.one([0, 1, 7, 8, 15, 16, 64]))
+        drop = float(self.one([0.0, 0.1, 0.5, 1.0 - 1e-9, 1.0, -0.5, np.nan]))
+        x = self.tensor(count, inside).requires_grad_()
+        kind = self.one(["linear", "add_bias", "layer_norm", "pool", "self_attention", "adam"])
+        if kind == "linear":
+            weight = self.tensor(networks, outside + int(self.one([0, 0, 0, 1])), inside).requires_grad_()
+            bias = self.one([None, self.tensor(networks, outside).requires_grad_()])
+            out = grouped.linear(x, weight, bias, rows, relu=bool(self.draw.integers(2)), drop=drop, keys=keys)
+        elif kind == "self_attention":
+            out = grouped.self_attention(
+                self.tensor(count, 3 * inside).requires_grad_(), ptr, drop=drop, keys=keys, rows=rows
+            )
+        elif kind == "adam":
+            adam = StackAdam(SimpleNamespace(flat=self.tensor(networks, inside)))
+            adam.add([None] * (networks + int(self.one([0, 0, 0, 1]))))
+            return adam.step(self.tensor(networks, inside), self.numbers(networks))
+        elif kind == "pool":
+            out = grouped.pool(x, ptr)
+        else:
+            weight, bias = (self.tensor(networks, inside).requires_grad_() for _ in range(2))
+            residual = self.one([None, self.tensor(count, inside).requires_grad_()])
+            norm = grouped.layer_norm(x, weight, bias, rows, float(self.one([1e-5, 0.0, np.nan])), residual)
+            out = norm if kind == "layer_norm" else grouped.add_bias(x, bias, rows)
+        out.backward(self.tensor(*out.shape))
+
     def malformed(self) -> None:
         hoods = self.spoil(self.one(self.hoods))
         for _ in range(int(self.draw.integers(3))):
@@ -221,7 +267,8 @@ class Fuzz:
 
 
 KINDS = {
-    "kernel": 0.6,
+    "kernel": 0.5,
+    "stack": 0.1,
     "normalization": 0.1,
     "cached": 0.08,
     "transform": 0.06,
