@@ -21,6 +21,7 @@ from leap.models.kernels.attention_loops import attention_backward, attention_fo
 from leap.models.kernels.grouped_loops import (
     add_bias_backward,
     add_bias_forward,
+    fit,
     layer_norm_backward,
     layer_norm_forward,
     linear_backward,
@@ -450,11 +451,9 @@ def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -
 
 def check_rows(rows: Rows, count: int, networks: int) -> None:
     """Refuse rows that are not `count`, or networks that are not different ones of the stack."""
-    slots = rows.slots
-    are_slots = bool(np.all((slots >= 0) & (slots < networks))) and len(np.unique(slots)) == len(slots)
-    if len(rows.ptr) != len(slots) + 1 or not are_slots:
+    _check_arrays(rows)
+    if not fit(rows.ptr, rows.slots, count, networks):
         _refuse_rows(rows, count, networks)
-    check_pointers("rows.ptr", rows.ptr, count)
 
 
 def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:
