@@ -47,15 +47,14 @@ def pooled(by_fold: Sequence[Sequence[float]]) -> tuple[float, float | None]:
     return mean_and_spread([mean_and_spread(of_seeds)[0] for of_seeds in by_fold])
 
 
-def distance(ours: float, our_spread: float | None, theirs: float, their_spread: float | None) -> float | None:
-    """Return how far our mean lies above theirs, in the larger of the two standard deviations.
+def distance(ours: float, theirs: float, their_spread: float | None) -> float | None:
+    """Return how far our mean lies above a published one, in its standard deviations.
 
-    None where neither has a spread to measure with; equal means are 0 apart even then.
+    None where it has none to measure with; equal means are 0 apart even then.
     """
-    spread = max(our_spread or 0.0, their_spread or 0.0)
     if ours == theirs:
         return 0.0
-    return (ours - theirs) / spread if spread > 0 else None
+    return (ours - theirs) / their_spread if their_spread else None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The answer at the top: does LEAP help, where, and at what cost, in sentences made of the numbers."""
 
+from dataclasses import asdict
 from typing import Any
 
 from leap.pipeline.reports.comparisons import compare, rankings
@@ -15,15 +16,12 @@ from leap.pipeline.reports.names import (
     dataset_label,
     encoding_label,
     joined,
-    minus,
 )
 from leap.pipeline.reports.page import Section
+from leap.pipeline.reports.reproduction import SAME, reproduction, sentences
 from leap.pipeline.reports.runs import Cell, Results, grouped
 from leap.pipeline.reports.statistics import average_ranks, mean_and_spread
-from leap.pipeline.reports.table import value_of
 
-WITHIN = 2.0  # standard deviations
-SAME = 1e-9  # means that differ by less share a place
 Facts = dict[str, Any]
 Scored = dict[str, tuple[float, Cell]]  # by encoding, the mean
 
@@ -139,19 +137,17 @@ def _ranked(results: Results, facts: Facts) -> str:
 
 
 def _reproduced(results: Results, facts: Facts) -> str:
-    distances = []
-    for value in (value_of(cell, "main") for cell in results.tested.values()):
-        if value is not None and value.distance is not None:
-            distances.append(value.distance)
-    if not distances:
+    found = reproduction(results)
+    if not found.values:
         return ""
-    near = sum(abs(value) <= WITHIN for value in distances)
-    facts["published"] = {"cells": len(distances), "within_two_std": near}
-    mean = minus(f"{mean_and_spread(distances)[0]:+.1f}")
-    return (
-        f"Of the {counted(len(distances), 'result')} that the paper prints too, {near} lie within two standard "
-        f"deviations of the published value (mean distance {mean} σ)."
-    )
+    facts["published"] = {
+        "cells": len(found.values),
+        "within_two_std": found.within,
+        "mean_distance": mean_and_spread(found.distances)[0],
+        "leap": asdict(found.ours),
+        "leap_published": asdict(found.theirs),
+    }
+    return " ".join(sentences(found))
 
 
 def _cost(results: Results, facts: Facts) -> str:

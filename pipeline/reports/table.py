@@ -75,12 +75,10 @@ class Value:
 
     @property
     def distance(self) -> float | None:
-        """How far ours lies above the published mean, in the larger of the two standard deviations."""
+        """How far ours lies above the published mean, in published standard deviations."""
         if self.published is None:
             return None
-        factor = self.metric.factor
-        spread = None if self.spread is None else self.spread * factor
-        return distance(self.mean * factor, spread, self.published.mean, self.published.std)
+        return distance(self.mean * self.metric.factor, self.published.mean, self.published.std)
 
     @property
     def rounded(self) -> float:
@@ -101,6 +99,7 @@ class Table:
     name : of the files that it is written to.
     heads : leading columns that name a row; the others hold values.
     subheads : a second line under each column's name, or empty.
+    is_long : whether the page shows it on demand.
     """
 
     name: str
@@ -110,6 +109,7 @@ class Table:
     columns: tuple[str, ...]
     groups: tuple[tuple[Row, ...], ...]
     subheads: tuple[str, ...] = ()
+    is_long: bool = False
 
     @property
     def rows(self) -> list[Row]:
@@ -271,7 +271,7 @@ def to_csv(table: Table) -> str:
         values = [entry for entry in entries if isinstance(entry, Value)]
         if not values:
             header.append(name)
-            columns.append([str(entry or "") for entry in entries])
+            columns.append([str(entry or "").replace("−", "-") for entry in entries])  # programs read these
             continue
         kept = ["", "std", "folds", "seeds"]
         kept += ["detail"] if any(value.detail for value in values) else []

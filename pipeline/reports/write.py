@@ -12,7 +12,7 @@ import matplotlib as mpl
 from leap.pipeline import reports
 from leap.pipeline.datasets import known_names
 from leap.pipeline.events import Reporter
-from leap.pipeline.reports import comparisons, cost, scores, spread
+from leap.pipeline.reports import comparisons, cost, reproduction, scores, spread
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
 from leap.pipeline.reports.names import by, counted, joined
 from leap.pipeline.reports.page import Missing, Section, page
@@ -38,6 +38,7 @@ class SectionSpec(NamedTuple):
 # In the order of the page. A new section is one new function and one line here.
 SECTIONS: tuple[SectionSpec, ...] = (
     SectionSpec(scores.main, "the main table", ("paper-main",)),
+    SectionSpec(reproduction.beside_the_paper, "distances to the published numbers", ("paper-main",)),
     SectionSpec(comparisons.comparisons, "paired comparisons", ("paper-main",)),
     SectionSpec(spread.boxes, "box plots", ("paper-main",)),
     SectionSpec(scores.best, "the best approach for each dataset", ("paper-main",)),
