@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from leap.pipeline.reports.names import BASELINES, LEAPS, against_label, backbone_label, by, counted, encoding_label
 from leap.pipeline.reports.page import Section
@@ -33,10 +34,16 @@ class BaselineTest:
         """What the comparison shows about LEAP."""
         return verdict(self.test.difference, self.corrected_p)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        names = zip(("dataset", "backbone", "encoding"), self.run.key, strict=True)
+        numbers = {"difference": self.test.difference, "p": self.test.p, "corrected_p": self.corrected_p}
+        return {**dict(names), "against": self.baseline, **numbers, "verdict": self.verdict}
+
 
 def pairs(results: Results) -> list[tuple[Cell, Cell]]:
     """Return both versions of LEAP, projections chosen by validation, beside each baseline of the same network."""
-    found = results.validated
+    found = results.chosen("val", also_synthetic=True)
     made = [
         (found[dataset, backbone, leap], found[dataset, backbone, baseline])
         for dataset, backbone in dict.fromkeys(key[:2] for key in found)
@@ -95,8 +102,8 @@ def _table(made: list[BaselineTest]) -> Table:
             encoding_label(one.run.encoding),
             against_label(one.baseline),
             one.run.metric.text(one.test.difference, sign=True),
-            _p(one.test.p),
-            _p(one.corrected_p),
+            p_text(one.test.p),
+            p_text(one.corrected_p),
             one.verdict,
         )
         for one in made
@@ -119,7 +126,8 @@ def _table(made: list[BaselineTest]) -> Table:
     )
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """Return a p-value as it is printed."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 

@@ -274,10 +274,11 @@ class Results:
         """The usual runs, gathered over their seeds."""
         return _cells(self.usual_runs)
 
-    def chosen(self, part: ScoredOn) -> dict[Key, Cell]:
+    def chosen(self, part: ScoredOn, *, also_synthetic: bool = False) -> dict[Key, Cell]:
         """Return the cells of the main table; among projections, the best on the "test" or the "val" part."""
+        left_out = () if also_synthetic else (SYNTHETIC,)
         several = grouped(
-            (cell for cell in self.usual if cell.run.dataset != SYNTHETIC and not cell.run.is_global),
+            (cell for cell in self.usual if cell.run.dataset not in left_out and not cell.run.is_global),
             lambda cell: cell.run.key,
         )
         return {key: best_by(cells, part) for key, cells in several.items()}

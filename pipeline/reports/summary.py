@@ -3,12 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from leap.pipeline.reports.comparisons import compare, rankings
+from leap.pipeline.reports.comparisons import BaselineTest, compare, p_text, pairs, rankings
 from leap.pipeline.reports.cost import bytes_text, epoch_ratios, seconds_text
 from leap.pipeline.reports.names import (
     ACCURACY,
     BASELINES,
     LEAPS,
+    Metric,
     against_label,
     backbone_label,
     by,
@@ -33,10 +34,10 @@ def summary(results: Results) -> Section:
         {cell.run.encoding: (mean, cell) for cell in cells if (mean := cell.mean()) is not None}
         for _, cells in sorted(grouped(results.validated.values(), lambda cell: cell.run.key[:2]).items())
     ]
-    sentences = [
+    paragraphs = [
+        _shown(results, facts),
         _over_nothing(networks, facts),
         _over_baselines(networks, facts),
-        _tested(results, facts),
         _ranked(results, facts),
         _reproduced(results, facts),
         _cost(results, facts),
@@ -44,7 +45,7 @@ def summary(results: Results) -> Section:
         _outdated(results, facts),
         _without_score(results, facts),
     ]
-    return Section("summary", "In short", tuple(filter(None, sentences)), facts=facts)
+    return Section("summary", "In short", tuple(filter(None, paragraphs)), facts=facts)
 
 
 def _over_nothing(networks: list[Scored], facts: Facts) -> str:
@@ -100,29 +101,87 @@ def _over_baselines(networks: list[Scored], facts: Facts) -> str:
 
 def _gain(difference: float, ours: Cell, theirs: Cell) -> str:
     run = ours.run
-    unit = "percentage points" if run.metric.factor == 100 else run.metric.label
     where = f"on {run.label} with {backbone_label(run.backbone)}"
     methods = f"{encoding_label(run.encoding)} against {against_label(theirs.run.encoding)}"
-    return f"{run.metric.text(difference, sign=True)} {unit} {where} ({methods})"
+    return f"{run.metric.text(difference, sign=True)} {_unit(run.metric)} {where} ({methods})"
 
 
-def _tested(results: Results, facts: Facts) -> str:
+def _shown(results: Results, facts: Facts) -> str:
+    """Say which differences from a baseline are shown, how large they are and how surely; the page opens with it."""
     made = compare(results)
     if not made:
-        return ""
-    better, worse = (sum(one.verdict == wanted for one in made) for wanted in ("better", "worse"))
-    facts["comparisons"] = {"all": len(made), "better": better, "worse": worse}
-    rest = len(made) - better - worse
-    caution = (
-        " That does not prove the methods equal: with few folds only large differences show, and more seeds or splits "
-        "would reveal smaller ones."
-        if rest
-        else ""
+        return (
+            "Whether LEAP differs from a baseline cannot be tested: they share fewer than two folds or seeds."
+            if pairs(results)
+            else ""
+        )
+    by_verdict = {wanted: [one for one in made if one.verdict == wanted] for wanted in ("better", "worse")}
+    facts["comparisons"] = {
+        "all": len(made),
+        **{wanted: len(found) for wanted, found in by_verdict.items()},
+        "shown": [one.as_json() for found in by_verdict.values() for one in found],
+    }
+    shown = [one for found in by_verdict.values() for one in found]
+    rest = len(made) - len(shown)
+    how = f"paired by fold and corrected for the {counted(len(made), 'comparison')} of this report"
+    caution = "which does not prove the methods equal: with few folds only large differences show"
+    if not shown:
+        least = p_text(min(one.corrected_p for one in made))
+        return (
+            f"No difference between LEAP and a baseline is shown, {caution}. The smallest p-value, {how}, is {least}."
+        )
+    told = [f"LEAP is shown to be {what} {_against(found, made)}." for what, found in by_verdict.items() if found]
+    told += [_largest(shown)] if len(shown) > 1 else []
+    told.append(
+        (f"{counted(rest, 'comparison')} show{'s' if rest == 1 else ''} no difference, {caution}. " if rest else "")
+        + f"All p-values are {how}."
     )
+    single = sorted({one.run.label for one in shown if one.test.over == "seeds"})
+    told += [f"On {joined(single)} they are about other seeds alone, as there is one split."] if single else []
+    return " ".join(told)
+
+
+def _against(shown: list[BaselineTest], made: list[BaselineTest]) -> str:
+    """Return, for each baseline, in how many comparisons a difference is shown, its sizes and the largest p."""
+    words: list[str] = []
+    for baseline in BASELINES:
+        found = [one for one in shown if one.baseline == baseline]
+        if found:
+            total = sum(one.baseline == baseline for one in made)
+            total_text = str(total) if words else counted(total, "comparison")
+            by_metric = grouped(found, lambda one: one.run.metric)
+            sizes = joined([_sizes(metric, of_metric) for metric, of_metric in by_metric.items()])
+            p = _p([one.corrected_p for one in found])
+            words.append(f"than {against_label(baseline)} in {len(found)} of {total_text}, by {sizes} (p {p})")
+    return "; ".join(words)
+
+
+def _largest(shown: list[BaselineTest]) -> str:
+    """Name the largest difference; among metrics, which do not compare, of the one that most are in."""
+    most = max(grouped(shown, lambda one: one.run.metric).values(), key=len)
+    one = max(most, key=lambda one: abs(one.test.difference))
+    run = one.run
     return (
-        f"Tested on the same folds and corrected for {counted(len(made), 'comparison')}, LEAP is better than a "
-        f"baseline in {better}, worse in {worse}, and {rest} show no difference.{caution}"
+        f"The largest difference is {run.metric.text(one.test.difference, sign=True)} {_unit(run.metric)}: "
+        f"{encoding_label(run.encoding)} against {against_label(one.baseline)} on {run.label} with "
+        f"{backbone_label(run.backbone)} (p {_p([one.corrected_p])})."
     )
+
+
+def _p(values: list[float]) -> str:
+    """Return the largest of p-values after the sign that says so."""
+    text = p_text(max(values))
+    return text if text.startswith("<") else f"{'=' if len(values) == 1 else '≤'} {text}"
+
+
+def _sizes(metric: Metric, found: list[BaselineTest]) -> str:
+    sizes = sorted(abs(one.test.difference) for one in found)
+    ends = dict.fromkeys(metric.text(size) for size in (sizes[0], sizes[-1]))
+    return f"{' to '.join(ends)} {_unit(metric)}"
+
+
+def _unit(metric: Metric) -> str:
+    return "percentage points" if metric.factor == 100 else metric.label
 
 
 def _ranked(results: Results, facts: Facts) -> str:

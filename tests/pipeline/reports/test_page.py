@@ -179,7 +179,7 @@ def test_both_choices_of_the_projection_are_shown(written):
 def test_the_summary_answers_in_numbers(written):
     text = " ".join(written.summary)
     assert re.search(r"alone or shared, in \d+ of 16 combinations", text)
-    assert "corrected for 96 comparisons" in text
+    assert "corrected for the 108 comparisons of this report" in written.summary[0]
     assert "has 140 cells, of which 40 were run" in text
     assert written.numbers["published"]["cells"] == 40
     assert min(written.numbers["average_ranks"], key=written.numbers["average_ranks"].get) == "leap-l"

@@ -209,8 +209,8 @@ def test_the_summary_counts_wins_and_names_both_ends_of_the_margin(results):
     assert section.facts["cells_won"] == 1
     # The better LEAP: 0.7 and 0.8; without encoding: 0.5 and 0.9.
     assert section.facts["without_and_with_leap"] == {"gcn": pytest.approx([0.7, 0.75])}
-    assert "from 70.0 to 75.0 % for GCN, averaged over 2 datasets" in section.paragraphs[0]
+    assert "from 70.0 to 75.0 % for GCN, averaged over 2 datasets" in section.paragraphs[1]
     assert (
         "ranges from −10.0 percentage points on yours with GCN (LEAP-L against no encoding) to +10.0 percentage points "
         "on mine with GCN (LEAP-F against RWPE)"
-    ) in section.paragraphs[1]
+    ) in section.paragraphs[2]
