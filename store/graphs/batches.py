@@ -3,19 +3,18 @@
 Picks of many folds become one batch, which costs hardly more than the batch of one. Nothing here runs once per graph.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leap.store.errors import InvalidInputError
-from leap.store.graphs.blocks import Block, Selection, join_window
+from leap.store.graphs.blocks import Block, Selection, concatenate
 from leap.store.graphs.dataset import PARTS
 from leap.store.graphs.neighborhoods import Neighborhoods
-from leap.store.graphs.ragged import Array, Ids, pointers
+from leap.store.graphs.ragged import Array, Ids, pointers, spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +77,12 @@ class Pick(NamedTuple):
         """Numbers of the graphs in the dataset."""
         return self.block.graphs.take(self.places)
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """What the batch has for each node and graph, in words."""
+        caps = {f"cap of {hops} hops": str(hoods.cap) for hops, hoods in self.selection.neighborhoods.items()}
+        return self.block.columns | caps
+
 
 def assemble(picks: Sequence[Pick]) -> tuple[ArrayBatch, Ids, Ids]:
     """Return the batches of picks as one batch, their disjoint union in the order of the picks.
@@ -100,28 +105,41 @@ def assemble(picks: Sequence[Pick]) -> tuple[ArrayBatch, Ids, Ids]:
     """
     if not picks:
         raise InvalidInputError("a batch is assembled from at least one pick. Got none.")
-    selection, first = picks[0].selection, picks[0].block
-    if len(picks) == 1 and selection.dataset.is_node_task and len(first.graphs) == 1:
-        block = first
-    else:
-        block = join_window(list(_runs(picks)))
+    selection, block, places = picks[0]
+    if len(picks) > 1:
+        block = _gathered(picks)
+    elif not (selection.dataset.is_node_task and len(block.graphs) == 1):
+        block = block.take(places)
     batch = _numbered(selection, block)
     graphs = pointers([len(pick.places) for pick in picks])
     return batch, batch.ptr.take(graphs), graphs
 
 
-def _runs(picks: Sequence[Pick]) -> Iterator[Block]:
-    """Yield the graphs of consecutive picks from one block, taken from it at once."""
-    first = picks[0]
-    for _, group in groupby(picks, lambda pick: id(pick.block)):
-        run = list(group)
-        if run[0].selection is not first.selection:
-            _check_same_columns(first, run[0])
-        yield run[0].block.take(np.concatenate([pick.places for pick in run]) if len(run) > 1 else run[0].places)
+def _gathered(picks: Sequence[Pick]) -> Block:
+    """Return the graphs of all picks in order. What lies in one block is taken at once, whatever comes in between."""
+    numbers: dict[int, list[int]] = {}  # of the picks of each block
+    for number, pick in enumerate(picks):
+        numbers.setdefault(id(pick.block), []).append(number)
+    if len(numbers) == 1:
+        return picks[0].block.take(np.concatenate([pick.places for pick in picks]))
+    taken = []
+    for own in numbers.values():
+        pick = picks[own[0]]
+        _check_same_columns(picks[0], pick)
+        taken.append(pick.block.take(np.concatenate([picks[number].places for number in own])))
+    block, came = concatenate(taken), np.concatenate([*numbers.values()])
+    if (came[1:] > came[:-1]).all():
+        return block
+    sizes = np.array([len(pick.places) for pick in picks])
+    starts = np.empty_like(sizes)
+    starts[came] = pointers(sizes[came])[:-1]
+    return block.take(spread(starts, sizes))
 
 
 def _check_same_columns(one: Pick, other: Pick) -> None:
-    mine, theirs = _columns(one), _columns(other)
+    if one.selection is other.selection:
+        return
+    mine, theirs = one.columns, other.columns
     if mine == theirs:
         return
     name = next(name for name in (mine | theirs) if mine.get(name) != theirs.get(name))
@@ -132,19 +150,9 @@ def _check_same_columns(one: Pick, other: Pick) -> None:
     )
 
 
-def _columns(pick: Pick) -> dict[str, str]:
-    """Return what each row of a batch has, in words."""
-    arrays: dict[Any, Array] = dict(pick.block.tables["nodes"].columns)
-    if pick.block.y is not None:
-        arrays["y of graphs"] = pick.block.y
-    found = {" ".join(map(str, name)) if isinstance(name, tuple) else name: array for name, array in arrays.items()}
-    words = {name: f"{array.dtype} of shape {('n', *array.shape[1:])}" for name, array in found.items()}
-    return words | {f"cap of {hops} hops": str(hoods.cap) for hops, hoods in pick.selection.neighborhoods.items()}
-
-
 def _numbered(selection: Selection, block: Block) -> ArrayBatch:
     """Return all graphs of a block as a batch: ids that were counted in each graph are counted in the batch."""
-    nodes, entries = block.tables["nodes"], block.tables["entries"]
+    nodes = block.tables["nodes"]
     first = nodes.ptr[:-1]
     hoods, stats = {}, {}
     for hops, stored in selection.neighborhoods.items():
@@ -162,7 +170,7 @@ def _numbered(selection: Selection, block: Block) -> ArrayBatch:
         nodes.ptr,
         np.arange(len(first)).repeat(nodes.lengths),
         nodes["x"],
-        entries.shift(first)["ids"],
+        block.tables["entries"].shift(first)["ids"],
         nodes.columns.get("y") if block.y is None else block.y,
         hoods,
         stats,

@@ -26,7 +26,7 @@ class Block:
 
     Attributes
     ----------
-    graphs : (G,) int64, ascending numbers in the dataset.
+    graphs : (G,) int64, numbers in the dataset; ascending as they are read.
     y : labels or targets of the graphs, or None.
     tables : items are graphs. "nodes" has the features, labels and masks, ("encoding", name), and by hop count
         ("mean", hops), ("scale", hops) and how many "members" and "edges" each node has; "entries" has the ids of the
@@ -44,10 +44,27 @@ class Block:
         own = self.graphs.nbytes + (0 if self.y is None else self.y.nbytes)
         return own + sum(table.nbytes for table in self.tables.values())
 
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """What nodes and graphs have, in words."""
+        arrays: dict[Any, Array] = dict(self.tables["nodes"].columns)
+        if self.y is not None:
+            arrays["y", "of graphs"] = self.y
+        names = [name if isinstance(name, str) else f"{name[0]} {name[1]}" for name in arrays]
+        kinds = [f"{array.dtype} of shape {('n', *array.shape[1:])}" for array in arrays.values()]
+        return dict(zip(names, kinds, strict=True))
+
     def take(self, chosen: Ids) -> "Block":
-        """Return a block of some of the graphs, by their places in this one."""
+        """Return a block of some of the graphs, by their places in this one: any order, as often as they are named."""
         tables = {name: table.take(chosen) for name, table in self.tables.items()}
-        return Block(self.graphs[chosen], None if self.y is None else self.y[chosen], tables)
+        return Block(self.graphs.take(chosen), None if self.y is None else self.y.take(chosen, axis=0), tables)
+
+
+def concatenate(blocks: Sequence[Block]) -> Block:
+    """Return at least one block, all of the same columns but perhaps of different datasets, as one."""
+    tables = {name: Ragged.concatenate([block.tables[name] for block in blocks]) for name in blocks[0].tables}
+    y = [block.y for block in blocks if block.y is not None]
+    return Block(np.concatenate([block.graphs for block in blocks]), np.concatenate(y) if y else None, tables)
 
 
 def join(blocks: Iterable[Block], rows: Mapping[Any, int]) -> Block:

@@ -3,7 +3,7 @@
 All arithmetic with pointers is here. Nothing runs once per item.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,12 @@ class Ragged:
     @staticmethod
     def concatenate(parts: "Sequence[Ragged]") -> "Ragged":
         """Return the items of at least one part, one part's after the other's."""
-        return parts[0] if len(parts) == 1 else Filling(sum(part.rows for part in parts)).extend(parts).finished()
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        lengths = np.concatenate([part.lengths for part in parts])
+        columns = {name: np.concatenate([part[name] for part in parts], first.axis) for name in first.columns}
+        return Ragged(pointers(lengths), columns, first.axis, lengths)
 
 
 class Filling:
@@ -151,12 +156,6 @@ class Filling:
         self._room, self._at, self._axis = rows, 0, 0
         self._lengths: list[Ids] = []
         self._columns: dict[Any, Array] = {}
-
-    def extend(self, parts: Iterable[Ragged]) -> "Filling":
-        """Append parts in their order."""
-        for part in parts:
-            self.append(part)
-        return self
 
     def append(self, part: Ragged) -> None:
         """Copy a part behind those that came before."""

@@ -147,6 +147,13 @@ class GraphStream:
     >>> batch = next(stream.epoch(0))
     >>> batch.num_graphs, batch.neighborhoods[1].num_nodes == batch.num_nodes
     (32, True)
+
+    Parts of a stream, such as folds, share its memory, and their batches can be made one:
+
+    >>> folds = [stream.part(range(first, 2250, 2), batch_size=16, seed=first) for first in range(2)]
+    >>> union, rows, graphs = assemble([next(fold.picks(0)) for fold in folds])
+    >>> graphs.tolist(), int(rows[2]) == union.num_nodes
+    ([0, 16, 32], True)
     """
 
     def __init__(

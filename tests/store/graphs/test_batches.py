@@ -122,22 +122,29 @@ def test_steps_of_many_folds_are_unions(stored, memory_bytes):
         assert_is_union(list(picks))
 
 
-def test_consecutive_picks_of_a_block_are_taken_at_once(stored, monkeypatch):
+def test_picks_of_a_block_are_taken_at_once_whatever_comes_in_between(stored, monkeypatch):
     picks = [next(stored.stream().picks(0)) for _ in range(2)]  # two blocks, as two streams share nothing
     first, second = picks
     taken = []
     block_type = type(first.block)
     real = block_type.take
     monkeypatch.setattr(block_type, "take", lambda block, places: taken.append(len(places)) or real(block, places))
-    assemble([first] * 6 + [second] * 3 + [first])
-    assert taken == [30, 15, 5]
+    assemble([first] * 6 + [second] * 3)
+    assert taken == [30, 15]
+    taken.clear()
+    assemble([first, second] * 50)
+    assert taken == [250, 250, 500]  # the last puts them in order
 
 
 def test_datasets_of_the_same_columns_are_united(stored, tmp_path):
     other = Stored(tmp_path, "others", seed=6)
     one, two = next(stored.stream().picks(0)), next(other.stream(batch_size=7).picks(1))
-    whole = assert_is_union([one, two, two, one])
-    assert whole.graphs.tolist() == [*one.graphs.tolist(), *two.graphs.tolist() * 2, *one.graphs.tolist()]
+    backwards = GraphStream(other.dataset, other.hoods[::-1], other.encodings[::-1])
+    three = next(backwards.picks(0))
+    picks = [one, two, two, three, one, three]
+    whole = assert_is_union(picks)
+    assert whole.graphs.tolist() == [number for pick in picks for number in pick.graphs]
+    assert_is_union([two, three])
 
 
 def test_unions_of_different_columns_are_refused(stored, tmp_path):

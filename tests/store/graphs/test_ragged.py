@@ -67,7 +67,10 @@ def test_concatenating_appends_the_lists_whatever_room_was_left(several, axis, r
     parts = [make(lengths, axis, seed) for seed, lengths in enumerate(several)]
     expected = {name: [item for part in parts for item in items(part, name)] for name in ("ids", "wide")}
     assert_holds(Ragged.concatenate(parts), expected, parts[0])
-    filled = Filling(sum(map(sum, several)) + room).extend(parts).finished()
+    filling = Filling(sum(map(sum, several)) + room)
+    for part in parts:
+        filling.append(part)
+    filled = filling.finished()
     assert_holds(filled, expected, parts[0])
     assert filled["wide"].flags.c_contiguous or axis == 0
 
