@@ -2,14 +2,15 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from leap.models import grouped
+from leap.models.fused import refuse_second_derivatives
+from leap.models.grouped import address, dense, new_gradient, place, refuse_rows
 from leap.models.kernels.channel_loops import mix_backward, mix_forward
 from leap.models.rows import Rows
+from leap.store.errors import InvalidInputError
 
 
 def mix_channels(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows | None, *, relu: bool = False) -> Tensor:
@@ -25,7 +26,13 @@ def mix_channels(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows | None, *, 
     (N, H, T).
     """
     if rows is not None and grouped.is_compiled(x, weight, bias):
-        grouped.check_rows(rows, len(x), len(weight))
+        grouped.check_arrays(rows)
+        networks, width, channels = weight.shape
+        if x.ndim != 3 or x.shape[1] != channels or bias.shape != (networks, width):
+            raise InvalidInputError(
+                f"x must have shape (N, {channels}, T) and bias ({networks}, {width}) for a weight of shape "
+                f"{tuple(weight.shape)}, got {tuple(x.shape)} and {tuple(bias.shape)}."
+            )
         mixed: Tensor = _Mix.apply(x, weight, bias, rows, relu)
         return mixed
     series = x.transpose(1, 2)
@@ -41,39 +48,37 @@ def mix_channels(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows | None, *, 
 class _Mix(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, relu: bool) -> Tensor:
-        series = x.detach().contiguous().numpy()
-        out = np.empty((len(series), weight.shape[1], series.shape[2]), np.float32)
-        mix_forward(rows.ptr, rows.slots, series, weight.detach().numpy(), bias.detach().numpy(), relu, out)
-        result = torch.from_numpy(out)
-        ctx.save_for_backward(x, weight, result)
-        ctx.known = (rows, relu)
-        return result
+        x, weight, bias = x.contiguous(), dense(weight), dense(bias)
+        (count, channels, steps), (networks, width, _) = x.shape, weight.shape
+        sizes, out = (count, channels, width, steps, networks), torch.empty(count, width, steps)
+        places = (*place(weight), *place(bias))
+        if not mix_forward(x.data_ptr(), *places, sizes, rows.ptr, rows.slots, relu, out.data_ptr()):
+            refuse_rows(rows, count, networks)
+        ctx.save_for_backward(x, weight, *((out,) if relu else ()))
+        ctx.known = (rows, sizes)
+        return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, out = ctx.saved_tensors
-        rows, relu = ctx.known
-        series, upstream = x.detach().contiguous().numpy(), gradients[0].contiguous().numpy()
-        needs_x = ctx.needs_input_grad[0]
-        on_x = np.empty(series.shape if needs_x else (0, *series.shape[1:]), np.float32)
-        on_weight, on_bias = np.zeros(weight.shape, np.float32), np.zeros(weight.shape[:2], np.float32)
-        mix_backward(
+        x, weight, *result = ctx.saved_tensors
+        rows, sizes = ctx.known
+        networks, new = len(weight), new_gradient(rows, len(weight))
+        upstream, on_x = gradients[0].contiguous(), torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        on_weight, on_bias = new(*weight.shape), new(*weight.shape[:2])
+        if not mix_backward(
+            x.data_ptr(),
+            *place(weight),
+            sizes,
             rows.ptr,
             rows.slots,
-            series,
-            weight.detach().numpy(),
-            out.detach().numpy(),
-            relu,
-            upstream,
-            on_x,
-            on_weight,
-            on_bias,
-        )
-        return (
-            torch.from_numpy(on_x) if needs_x else None,
-            torch.from_numpy(on_weight),
-            torch.from_numpy(on_bias),
-            None,
-            None,
-        )
+            address(*result),
+            upstream.data_ptr(),
+            address(on_x),
+            on_weight.data_ptr(),
+            on_bias.data_ptr(),
+        ):
+            refuse_rows(rows, sizes[0], networks)
+        found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("mix_channels", found, (gradients[0], x, weight))
+        return *found, None, None

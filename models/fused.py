@@ -171,7 +171,8 @@ def _product(points: Tensor, basis: Tensor, rows: Rows | None) -> NDArray[np.flo
     if rows is None:
         return (points @ basis).numpy()
     out = np.zeros((len(points), basis.shape[-1]))
-    add_products(*_groups(rows, basis, len(points)), points.numpy(), basis.reshape(-1, *basis.shape[-2:]).numpy(), out)
+    own = basis.reshape(-1, *basis.shape[-2:]).contiguous()
+    add_products(*_groups(rows, basis, len(points)), points.numpy(), own.numpy(), out)
     return out
 
 

@@ -91,13 +91,13 @@ class _Linear(torch.autograd.Function):
         scale: float,
     ) -> Tensor:
         networks, outside, inside = weight.shape
-        x, weight = x.contiguous(), _dense(weight)
-        bias_at, bias_step = (0, 0) if bias is None else _place(_dense(bias))
+        x, weight = x.contiguous(), dense(weight)
+        bias_at, bias_step = (0, 0) if bias is None else place(dense(bias))
         out = torch.empty(len(x), outside)
         sizes = (len(x), inside, outside, networks)
         if not linear_forward(
             x.data_ptr(),
-            *_place(weight),
+            *place(weight),
             bias_at,
             bias_step,
             sizes,
@@ -109,7 +109,7 @@ class _Linear(torch.autograd.Function):
             scale,
             out.data_ptr(),
         ):
-            _refuse_rows(rows, len(x), networks)
+            refuse_rows(rows, len(x), networks)
         ctx.save_for_backward(x, weight, *((out,) if relu else ()))
         ctx.known = (rows, keys, limit, scale, sizes, bias is not None)
         return out
@@ -120,27 +120,27 @@ class _Linear(torch.autograd.Function):
         rows, keys, limit, scale, sizes, has_bias = ctx.known
         _, inside, outside, networks = sizes
         upstream = gradients[0].contiguous()
-        new = _new(rows, networks)
+        new = new_gradient(rows, networks)
         needs = ctx.needs_input_grad
         on_x = torch.empty_like(x) if needs[0] else None
         on_weight = new(networks, outside, inside) if needs[1] else None
         on_bias = new(networks, outside) if has_bias and needs[2] else None
         if not linear_backward(
             x.data_ptr(),
-            *_place(weight),
+            *place(weight),
             sizes,
             rows.ptr,
             rows.slots,
-            _address(*result),
+            address(*result),
             keys,
             limit,
             scale,
             upstream.data_ptr(),
-            _address(on_x),
-            _address(on_weight),
-            _address(on_bias),
+            address(on_x),
+            address(on_weight),
+            address(on_bias),
         ):
-            _refuse_rows(rows, len(x), networks)
+            refuse_rows(rows, len(x), networks)
         found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("linear", found, (gradients[0], x, weight))
@@ -160,10 +160,10 @@ def add_bias(x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
 class _AddBias(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
-        x, bias = x.contiguous(), _dense(bias)
+        x, bias = x.contiguous(), dense(bias)
         out, sizes = torch.empty_like(x), (*x.shape, len(bias))
-        if not add_bias_forward(x.data_ptr(), *_place(bias), sizes, rows.ptr, rows.slots, out.data_ptr()):
-            _refuse_rows(rows, len(x), len(bias))
+        if not add_bias_forward(x.data_ptr(), *place(bias), sizes, rows.ptr, rows.slots, out.data_ptr()):
+            refuse_rows(rows, len(x), len(bias))
         ctx.known = (rows, sizes)
         return out
 
@@ -173,9 +173,9 @@ class _AddBias(torch.autograd.Function):
         rows, sizes = ctx.known
         upstream, on_bias = gradients[0].contiguous(), None
         if ctx.needs_input_grad[1]:
-            on_bias = _new(rows, sizes[2])(sizes[2], sizes[1])
+            on_bias = new_gradient(rows, sizes[2])(sizes[2], sizes[1])
             if not add_bias_backward(sizes, rows.ptr, rows.slots, upstream.data_ptr(), on_bias.data_ptr()):
-                _refuse_rows(rows, sizes[0], sizes[2])
+                refuse_rows(rows, sizes[0], sizes[2])
         return upstream, on_bias, None
 
 
@@ -203,15 +203,15 @@ class _LayerNorm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, eps: float, residual: Tensor | None
     ) -> Tensor:
-        x, weight, bias = x.contiguous(), _dense(weight), _dense(bias)
+        x, weight, bias = x.contiguous(), dense(weight), dense(bias)
         added = None if residual is None else residual.contiguous()
         normal, inverse, out = torch.empty(len(x), padded(x.shape[1])), torch.empty(len(x)), torch.empty_like(x)
         sizes = (*x.shape, len(weight))
         if not layer_norm_forward(
             x.data_ptr(),
-            _address(added),
-            *_place(weight),
-            *_place(bias),
+            address(added),
+            *place(weight),
+            *place(bias),
             sizes,
             rows.ptr,
             rows.slots,
@@ -220,7 +220,7 @@ class _LayerNorm(torch.autograd.Function):
             inverse.data_ptr(),
             out.data_ptr(),
         ):
-            _refuse_rows(rows, len(x), len(weight))
+            refuse_rows(rows, len(x), len(weight))
         ctx.save_for_backward(x, weight, residual)
         ctx.known = (rows, sizes, normal, inverse)
         return out
@@ -229,10 +229,10 @@ class _LayerNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, residual = ctx.saved_tensors
         rows, sizes, normal, inverse = ctx.known
-        upstream, on_x, new = gradients[0].contiguous(), torch.empty_like(x), _new(rows, sizes[2])
+        upstream, on_x, new = gradients[0].contiguous(), torch.empty_like(x), new_gradient(rows, sizes[2])
         on_weight, on_bias = new(sizes[2], sizes[1]), new(sizes[2], sizes[1])
         if not layer_norm_backward(
-            *_place(weight),
+            *place(weight),
             sizes,
             rows.ptr,
             rows.slots,
@@ -243,7 +243,7 @@ class _LayerNorm(torch.autograd.Function):
             on_weight.data_ptr(),
             on_bias.data_ptr(),
         ):
-            _refuse_rows(rows, sizes[0], sizes[2])
+            refuse_rows(rows, sizes[0], sizes[2])
         found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
         if torch.is_grad_enabled():
             others = () if residual is None else (residual,)
@@ -316,11 +316,11 @@ def self_attention(
     borders, limit, scale, own = _NO_BORDERS, 0, 1.0, _NO_KEYS
     if drop != 0.0 and keys is not None:
         rows = Rows.of([len(qkv)]) if rows is None else rows
-        _check_arrays(rows)
+        check_arrays(rows)
         limit, scale, own = _dropout(drop, keys, rows)
         borders = rows.ptr
         if len(borders) != len(own) + 1:
-            _refuse_rows(rows, len(qkv), len(own))
+            refuse_rows(rows, len(qkv), len(own))
     pairs = count_pairs(starts, len(qkv), borders)
     if pairs < 0:
         _refuse_sequences(starts, len(qkv), borders)
@@ -364,7 +364,7 @@ def _check_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) ->
         raise InvalidInputError(f"x must have shape (N, {inside}), got {tuple(x.shape)}.")
     if bias is not None and bias.shape != (networks, outside):
         raise InvalidInputError(f"bias must have shape ({networks}, {outside}), got {tuple(bias.shape)}.")
-    _check_arrays(rows)
+    check_arrays(rows)
 
 
 def _check_columns(x: Tensor, rows: Rows, **parameters: Tensor) -> None:
@@ -375,7 +375,7 @@ def _check_columns(x: Tensor, rows: Rows, **parameters: Tensor) -> None:
     for name, shape in shapes.items():
         if shape != (networks, x.shape[1]):
             raise InvalidInputError(f"{name} must have shape (S, {x.shape[1]}), got {shape}.")
-    _check_arrays(rows)
+    check_arrays(rows)
 
 
 def _pointers(ptr: Pointers | Tensor) -> Pointers:
@@ -385,7 +385,8 @@ def _pointers(ptr: Pointers | Tensor) -> Pointers:
     return array
 
 
-def _check_arrays(rows: Rows) -> None:
+def check_arrays(rows: Rows) -> None:
+    """Refuse pointers and slots that loops could not take."""
     for name, array in (("ptr", rows.ptr), ("slots", rows.slots)):
         if array.dtype != np.int64 or array.ndim != 1:
             raise InvalidInputError(f"rows.{name} must hold int64 in one dimension, not {array.dtype} {array.shape}.")
@@ -405,27 +406,28 @@ def is_compiled(*tensors: Tensor | None) -> bool:
     return all([tensor is None or (tensor.dtype == torch.float32 and tensor.is_cpu) for tensor in tensors])
 
 
-def _dense(parameter: Tensor) -> Tensor:
+def dense(parameter: Tensor) -> Tensor:
     """Return the parameters of a stack such that each network's are contiguous."""
-    is_dense = parameter.stride()[1:] == ((parameter.shape[2], 1) if parameter.ndim == 3 else (1,))
-    return parameter if is_dense else parameter.contiguous()
+    isdense = parameter.stride()[1:] == ((parameter.shape[2], 1) if parameter.ndim == 3 else (1,))
+    return parameter if isdense else parameter.contiguous()
 
 
-def _place(parameter: Tensor) -> tuple[int, int]:
+def place(parameter: Tensor) -> tuple[int, int]:
     """Return the address of a stack's parameters and the step from one network to the next."""
     return parameter.data_ptr(), parameter.stride(0)
 
 
-def _new(rows: Rows, networks: int) -> Any:
+def new_gradient(rows: Rows, networks: int) -> Any:
     """Return what makes gradients of parameters: absent networks' are zero, the others' will be filled."""
     return torch.empty if len(rows) == networks else torch.zeros
 
 
-def _address(tensor: Tensor | None = None) -> int:
+def address(tensor: Tensor | None = None) -> int:
+    """Return where a tensor's numbers are, 0 for None."""
     return 0 if tensor is None else tensor.data_ptr()
 
 
-def _refuse_rows(rows: Rows, count: int, networks: int) -> None:
+def refuse_rows(rows: Rows, count: int, networks: int) -> None:
     """Say why `fit` found that rows do not fit."""
     if len(rows.ptr) != len(rows.slots) + 1:
         raise InvalidInputError(f"{len(rows.slots)} networks need as many pointers and one more, not {len(rows.ptr)}.")
@@ -451,9 +453,9 @@ def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -
 
 def check_rows(rows: Rows, count: int, networks: int) -> None:
     """Refuse rows that are not `count`, or networks that are not different ones of the stack."""
-    _check_arrays(rows)
+    check_arrays(rows)
     if not fit(rows.ptr, rows.slots, count, networks):
-        _refuse_rows(rows, count, networks)
+        refuse_rows(rows, count, networks)
 
 
 def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leap.models import dect, grouped, kernels, noise
 from leap.models.adam import StackAdam
+from leap.models.channels import mix_channels
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
 from leap.models.rows import Rows
@@ -32,7 +33,7 @@ def warm_up() -> None:
     hoods = _extract(csr)
     _transform(x, hoods)
     _train(x, hoods)
-    _train_stack(x)
+    _train_stack(x, hoods)
     _update_stack(x)
     kernels.rwpe(csr.indptr, csr.indices, COLUMNS)
     kernels.lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
@@ -71,13 +72,17 @@ def _train(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     attend(features, features[:, :2], edges).sum().backward()
 
 
-def _train_stack(x: NDArray[np.float32]) -> None:
+def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     features, rows = torch.from_numpy(x).requires_grad_(), Rows.of([len(x)])
     weight, keys = torch.ones(1, FEATURES, FEATURES, requires_grad=True), noise.site(noise.keys(0, 0, 0), 0)
     bias, ptr = torch.ones(1, FEATURES, requires_grad=True), np.array([0, 1, len(x)])
     hidden = grouped.linear(features, weight, None, rows, drop=0.5, keys=keys)
     normed = grouped.layer_norm(grouped.add_bias(hidden, bias, rows), bias, bias, rows, 1e-5)
     grouped.pool(grouped.self_attention(normed, ptr, drop=0.5, keys=keys, rows=rows), ptr).sum().backward()
+    directions = torch.from_numpy(kernels.random_directions(FEATURES, FEATURES)).float()[None].requires_grad_()
+    thresholds = torch.from_numpy(kernels.threshold_grid(4, 1.1)).float()
+    curves = dect(features, Neighborhoods(*hoods, hops=2), directions, thresholds, 128.0, rows=rows)
+    mix_channels(curves, weight, bias, rows).sum().backward()
 
 
 def _update_stack(x: NDArray[np.float32]) -> None:

@@ -1,6 +1,7 @@
 """Maps of the channels of series, such as curves along directions: a convolution of width 1, grouped by network.
 
 Loops run along the series, which lie contiguous in memory. Every sum runs over the rows of one network in their order.
+Tensors of the convolution are given by address.
 """
 
 from typing import Any
@@ -8,94 +9,122 @@ from typing import Any
 import numpy as np
 
 from leap.models.kernels.compiling import kernel
+from leap.models.kernels.grouped_loops import fit
+from leap.models.kernels.lanes import COUNT, SIZE, array_at, larger, load, plus, spread, store
+from leap.models.kernels.tiles import FULL, HALF, multiply, multiply_series, pad, padded
 
 
-@kernel(error_model="numpy")
-def _mix_row(factors: Any, series: Any, out: Any) -> None:
-    """Fill out[h] = Σ_d factors[d, h] · series[d], four at a time."""
-    channels, steps = series.shape
-    whole = channels - channels % 4
-    for h in range(len(out)):
-        row = out[h]
-        for t in range(steps):
-            row[t] = 0.0
-        for d in range(0, whole, 4):
-            a, b, c, e = factors[d, h], factors[d + 1, h], factors[d + 2, h], factors[d + 3, h]
-            first, second, third, fourth = series[d], series[d + 1], series[d + 2], series[d + 3]
-            for t in range(steps):
-                row[t] += (a * first[t] + b * second[t]) + (c * third[t] + e * fourth[t])
-        for d in range(whole, channels):
-            a, first = factors[d, h], series[d]
-            for t in range(steps):
-                row[t] += a * first[t]
-
-
-@kernel(error_model="numpy")
-def mix_forward(ptr: Any, slots: Any, x: Any, weight: Any, bias: Any, relu: bool, out: Any) -> None:
-    """Fill out[v] = weight · x[v] + bias for all rows v (channels × series), with the parameters of their network."""
-    width, steps = weight.shape[1], x.shape[2]
-    for i in range(len(slots)):
-        own, shift = weight[slots[i]].T.copy(), bias[slots[i]]
-        for v in range(ptr[i], ptr[i + 1]):
-            made = out[v]
-            _mix_row(own, x[v], made)
-            for h in range(width):
-                row = made[h]
-                for t in range(steps):
-                    row[t] += shift[h]
-                if relu:
-                    for t in range(steps):
-                        row[t] = np.float32(0.0) if row[t] <= 0.0 else row[t]  # not a number stays
-
-
-@kernel(error_model="numpy")
-def mix_backward(
+@kernel
+def mix_forward(
+    x: int,
+    weight: int,
+    weight_step: int,
+    bias: int,
+    bias_step: int,
+    sizes: Any,
     ptr: Any,
     slots: Any,
-    x: Any,
-    weight: Any,
-    out: Any,
     relu: bool,
-    upstream: Any,
-    on_x: Any,
-    on_weight: Any,
-    on_bias: Any,
-) -> None:
-    """Fill the gradients of x (where it has room for them), weight and bias; those of absent networks stay."""
-    width, channels, steps = weight.shape[1], weight.shape[2], x.shape[2]
-    needs_x = len(on_x) == len(x)
-    # One sum for each step of the series, so that loops along the series have nothing to add up. Two rows at a time:
-    # half as many loads and stores.
-    gradient, zeros = np.empty((2, width, steps), np.float32), np.zeros((channels, steps), np.float32)
-    sums, shifts = np.empty((width, channels, steps), np.float32), np.empty((width, steps), np.float32)
+    out: int,
+) -> bool:
+    """Fill out[v] = weight · x[v] + bias for all rows v, with their network's parameters; False if rows do not fit.
+
+    Parameters
+    ----------
+    weight_step, bias_step : from one network of the stack to the next.
+    sizes : rows, channels, channels of the result, length of series, networks of the stack.
+    """
+    rows, channels, width, steps, networks = sizes
+    if not fit(ptr, slots, rows, networks):
+        return False
+    length = padded(steps)
+    zeros, spare = np.zeros(length, np.float32), np.empty(HALF * FULL, np.float32)
+    copied = np.zeros(channels * length if length != steps else 0, np.float32)
     for i in range(len(slots)):
-        own = weight[slots[i]].copy()
-        sums[:], shifts[:] = 0.0, 0.0
-        for v in range(ptr[i], ptr[i + 1], 2):
-            both = v + 1 < ptr[i + 1]
-            gradient[1] = 0.0
-            for k in range(1 + both):
-                for h in range(width):
-                    above, made, kept = upstream[v + k, h], out[v + k, h], gradient[k, h]
-                    for t in range(steps):
-                        kept[t] = np.float32(0.0) if relu and made[t] <= 0.0 else above[t]
-                if needs_x:
-                    _mix_row(own, gradient[k], on_x[v + k])
-            series, other = x[v], x[v + 1] if both else zeros
+        own, shift = weight + SIZE * slots[i] * weight_step, array_at(bias + SIZE * slots[i] * bias_step, (width,))
+        for v in range(ptr[i], ptr[i + 1]):
+            series, made = x + SIZE * v * channels * steps, out + SIZE * v * width * steps
+            if length != steps:
+                pad(series, steps, channels, steps, copied.ctypes.data, length)
+                series = copied.ctypes.data
+            none, room = zeros.ctypes.data, spare.ctypes.data
+            multiply(own, channels, 1, series, length, channels, none, made, steps, width, steps, room)
             for h in range(width):
-                first, second, total = gradient[0, h], gradient[1, h], shifts[h]
+                _shift(made + SIZE * h * steps, shift[h], steps, relu)
+    return True
+
+
+@kernel
+def _shift(row: int, by: Any, steps: int, relu: bool) -> None:
+    """Add a number to a series and apply ReLU, where not a number stays so."""
+    whole, added, zero = steps // COUNT * COUNT, spread(by), spread(np.float32(0.0))
+    for t in range(row, row + SIZE * whole, SIZE * COUNT):
+        value = plus(load(t), added)
+        store(t, larger(value, zero) if relu else value)
+    rest = array_at(row, (steps,))
+    for t in range(whole, steps):
+        rest[t] += by
+        if relu and rest[t] < np.float32(0.0):
+            rest[t] = np.float32(0.0)
+
+
+@kernel
+def mix_backward(
+    x: int,
+    weight: int,
+    weight_step: int,
+    sizes: Any,
+    ptr: Any,
+    slots: Any,
+    out: int,
+    upstream: int,
+    on_x: int,
+    on_weight: int,
+    on_bias: int,
+) -> bool:
+    """Fill the gradients of x (unless its address is 0), weight and bias, for networks of the batch only.
+
+    Parameters
+    ----------
+    out : the result if ReLU was applied, else 0.
+    """
+    rows, channels, width, steps, networks = sizes
+    if not fit(ptr, slots, rows, networks):
+        return False
+    longest = 0
+    for i in range(len(slots)):
+        longest = max(longest, ptr[i + 1] - ptr[i])
+    length = padded(steps)
+    is_padded = length != steps
+    masked = np.zeros(longest * width * length if is_padded or out != 0 else 0, np.float32)
+    copied = np.zeros(longest * channels * length if is_padded else 0, np.float32)
+    zeros, ones, spare = np.zeros(length, np.float32), np.ones(length, np.float32), np.empty(HALF * FULL, np.float32)
+    for i in range(len(slots)):
+        first, count, slot = ptr[i], ptr[i + 1] - ptr[i], slots[i]
+        series, given = x + SIZE * first * channels * steps, upstream + SIZE * first * width * steps
+        if is_padded:
+            pad(series, steps, count * channels, steps, copied.ctypes.data, length)
+            series = copied.ctypes.data
+        if is_padded or out != 0:
+            pad(given, steps, count * width, steps, masked.ctypes.data, length)
+            given = masked.ctypes.data
+        if out != 0:
+            lines = masked[: count * width * length].reshape(count * width, length)
+            result = array_at(out + SIZE * first * width * steps, (count * width, steps))
+            for r in range(len(lines)):
                 for t in range(steps):
-                    total[t] += first[t] + second[t]
-                for d in range(channels):
-                    one, two, added = series[d], other[d], sums[h, d]
-                    for t in range(steps):
-                        added[t] += first[t] * one[t] + second[t] * two[t]
-        for h in range(width):
-            for d in range(channels):
-                for t in range(steps):
-                    on_weight[slots[i], h, d] += sums[h, d, t]
-            for t in range(steps):
-                on_bias[slots[i], h] += shifts[h, t]
+                    lines[r, t] = np.float32(0.0) if result[r, t] <= np.float32(0.0) else lines[r, t]
+        none, room, matrix = zeros.ctypes.data, spare.ctypes.data, width * length
+        if on_x != 0:
+            own, found = weight + SIZE * slot * weight_step, on_x + SIZE * first * channels * steps
+            for v in range(count):
+                right, target = given + SIZE * v * matrix, found + SIZE * v * channels * steps
+                multiply(own, 1, channels, right, length, width, none, target, steps, channels, steps, room)
+        target, step = on_weight + SIZE * slot * width * channels, channels * length
+        multiply_series(given, matrix, length, series, step, length, count, length, target, channels, width, channels)
+        target, every = on_bias + SIZE * slot * width, ones.ctypes.data
+        multiply_series(given, matrix, length, every, 0, 0, count, length, target, 1, width, 1)
+    return True
 
 
 @kernel

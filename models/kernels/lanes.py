@@ -60,6 +60,17 @@ def repeated(builder: Any, value: Any, count: int = COUNT) -> Any:
     return builder.shuffle_vector(lane, lane, ir.Constant(ir.VectorType(_INTEGER, count), [0] * count))
 
 
+def summed(builder: Any, lanes: Any) -> Any:
+    """Emit the sum of eight numbers."""
+    for count in (4, 2, 1):
+        halves = (
+            builder.shuffle_vector(lanes, lanes, ir.Constant(ir.VectorType(_INTEGER, count), [*range(a, a + count)]))
+            for a in (0, count)
+        )
+        lanes = builder.fadd(*halves)
+    return builder.extract_element(lanes, ir.Constant(_INTEGER, 0))
+
+
 def _constant(kind: Any, value: float, count: int = COUNT) -> Any:
     return ir.Constant(ir.VectorType(kind, count), [value] * count)
 
@@ -126,13 +137,7 @@ def larger(builder: Any, a: Any, b: Any) -> Any:
 @_operation(types.float32, _LANES)
 def total(builder: Any, lanes: Any) -> Any:
     """Return the sum: of halves, of their halves, of the last two."""
-    for count in (4, 2, 1):
-        halves = (
-            builder.shuffle_vector(lanes, lanes, ir.Constant(ir.VectorType(_INTEGER, count), [*range(a, a + count)]))
-            for a in (0, count)
-        )
-        lanes = builder.fadd(*halves)
-    return builder.extract_element(lanes, ir.Constant(_INTEGER, 0))
+    return summed(builder, lanes)
 
 
 @_operation(_LANES, _LANES)

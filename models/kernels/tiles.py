@@ -6,6 +6,7 @@ in ascending order, each product and each sum rounded on its own. Its bits depen
 lies in, nor on the machine.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -13,10 +14,21 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from leap.models.kernels.compiling import kernel
-from leap.models.kernels.lanes import SIZE, array_at, repeated
+from leap.models.kernels.lanes import COUNT, SIZE, array_at, repeated, summed
 
 HALF, FULL = 8, 16
 """Columns of a tile."""
+
+
+def _place(builder: Any, address: Any, offsets: Sequence[Any], kind: Any) -> Any:
+    """Emit a pointer to what lies so many float32 behind an address."""
+    for offset in offsets:
+        address = builder.add(address, builder.mul(offset, ir.Constant(offset.type, SIZE)))
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _times(builder: Any, value: Any, factor: int) -> Any:
+    return builder.mul(value, ir.Constant(value.type, factor))
 
 
 def _tile(height: int, width: int) -> Any:
@@ -29,24 +41,18 @@ def _tile(height: int, width: int) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         a, a_row, a_column, b, b_row, count, start, out, out_row = arguments
         number, vector = ir.FloatType(), ir.VectorType(ir.FloatType(), width)
-
-        def times(value: Any, factor: int) -> Any:
-            return builder.mul(value, ir.Constant(value.type, factor))
-
-        def place(address: Any, index: Any, kind: Any) -> Any:
-            return builder.inttoptr(builder.add(address, times(index, SIZE)), kind.as_pointer())
-
-        begin = builder.load(builder.inttoptr(start, vector.as_pointer()), align=SIZE)
+        begin = builder.load(_place(builder, start, (), vector), align=SIZE)
         sums = [cgutils.alloca_once_value(builder, begin) for _ in range(height)]  # promoted to registers
         with cgutils.for_range(builder, count) as loop:
-            right = builder.load(place(b, builder.mul(loop.index, b_row), vector), align=SIZE)
+            right = builder.load(_place(builder, b, (builder.mul(loop.index, b_row),), vector), align=SIZE)
             column = builder.mul(loop.index, a_column)
             for i in range(height):
-                left = builder.load(place(a, builder.add(times(a_row, i), column), number), align=SIZE)
+                left = builder.load(_place(builder, a, (_times(builder, a_row, i), column), number), align=SIZE)
                 product = builder.fmul(repeated(builder, left, width), right)
                 builder.store(builder.fadd(builder.load(sums[i]), product), sums[i])
         for i in range(height):
-            builder.store(builder.load(sums[i]), place(out, times(out_row, i), vector), align=SIZE)
+            target = _place(builder, out, (_times(builder, out_row, i),), vector)
+            builder.store(builder.load(sums[i]), target, align=SIZE)
         return context.get_dummy_value()
 
     def typed(
@@ -129,6 +135,110 @@ def multiply(
                     for q in range(left):
                         line[q] = tile[p, q]
             i += rows
+
+
+def _inner_tile(height: int, width: int) -> Any:
+    """Return a function for loops that fills height × width elements: out[i, j] = Σ_n Σ_t a[n, i, t] b[n, j, t].
+
+    It takes the address of `a` and the steps between its matrices and rows, the same of `b`, how many matrices there
+    are, the length of rows (a multiple of 8), and the address of `out` with the step between its rows.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, a_next, a_row, b, b_next, b_row, count, length, out, out_row = arguments
+        number, vector = ir.FloatType(), ir.VectorType(ir.FloatType(), COUNT)
+        zero = ir.Constant(vector, [0.0] * COUNT)
+        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(width)] for _ in range(height)]
+        with cgutils.for_range(builder, count) as loop:
+            matrices = [builder.mul(loop.index, step) for step in (a_next, b_next)]
+            chunks = builder.sdiv(length, ir.Constant(length.type, COUNT))
+            with cgutils.for_range(builder, chunks) as inner:
+                chunk = _times(builder, inner.index, COUNT)
+                left, right = (
+                    [
+                        builder.load(
+                            _place(builder, address, (first, _times(builder, step, i), chunk), vector), align=SIZE
+                        )
+                        for i in range(size)
+                    ]
+                    for address, first, step, size in (
+                        (a, matrices[0], a_row, height),
+                        (b, matrices[1], b_row, width),
+                    )
+                )
+                for i in range(height):
+                    for j in range(width):
+                        product = builder.fmul(left[i], right[j])
+                        builder.store(builder.fadd(builder.load(sums[i][j]), product), sums[i][j])
+        for i in range(height):
+            for j in range(width):
+                target = _place(builder, out, (_times(builder, out_row, i), ir.Constant(out_row.type, j)), number)
+                builder.store(summed(builder, builder.load(sums[i][j])), target, align=SIZE)
+        return context.get_dummy_value()
+
+    def typed(
+        typing_context: Any,
+        a: Any,
+        a_next: Any,
+        a_row: Any,
+        b: Any,
+        b_next: Any,
+        b_row: Any,
+        count: Any,
+        length: Any,
+        out: Any,
+        out_row: Any,
+    ) -> Any:
+        return types.void(*[types.intp] * 10), generate
+
+    return intrinsic(typed)
+
+
+_four_four, _four_one, _one_four, _one_one = (_inner_tile(*size) for size in ((4, 4), (4, 1), (1, 4), (1, 1)))
+
+
+@kernel
+def multiply_series(
+    a: int,
+    a_next: int,
+    a_row: int,
+    b: int,
+    b_next: int,
+    b_row: int,
+    count: int,
+    length: int,
+    out: int,
+    out_row: int,
+    height: int,
+    width: int,
+) -> None:
+    """Fill out[i, j] = Σ_n Σ_t a[n, i, t] b[n, j, t] for height × width elements.
+
+    Every eighth t has a sum of its own, over n and then t; these are added by halves.
+
+    Parameters
+    ----------
+    a_next, b_next, a_row, b_row : steps between matrices and between rows, in elements.
+    count : number of n.
+    length : of rows; a multiple of 8.
+    """
+    i = 0
+    while i < height:
+        rows, j = 4 if height - i >= 4 else 1, 0
+        left = a + SIZE * i * a_row
+        while j < width:
+            columns = 4 if width - j >= 4 else 1
+            right, target = b + SIZE * j * b_row, out + SIZE * (i * out_row + j)
+            if rows == 4 and columns == 4:
+                _four_four(left, a_next, a_row, right, b_next, b_row, count, length, target, out_row)
+            elif rows == 4:
+                _four_one(left, a_next, a_row, right, b_next, b_row, count, length, target, out_row)
+            elif columns == 4:
+                _one_four(left, a_next, a_row, right, b_next, b_row, count, length, target, out_row)
+            else:
+                _one_one(left, a_next, a_row, right, b_next, b_row, count, length, target, out_row)
+            j += columns
+        i += rows
 
 
 @kernel

@@ -18,6 +18,7 @@ import torch
 
 from leap.models import LEAP, dect, grouped, noise
 from leap.models.adam import StackAdam
+from leap.models.channels import mix_channels
 from leap.models.kernels.adjacency import build_csr
 from leap.models.kernels.balls import count_khop, khop_arrays
 from leap.models.kernels.border import index_arrays
@@ -214,7 +215,7 @@ class Fuzz:
         inside, outside = int(self.one([0, 1, 8, 12, 16, 33])), int(self.one([0, 1, 7, 8, 15, 16, 64]))
         drop = float(self.one([0.0, 0.1, 0.5, 1.0 - 1e-9, 1.0, -0.5, np.nan]))
         x = self.tensor(count, inside).requires_grad_()
-        kind = self.one(["linear", "add_bias", "layer_norm", "pool", "self_attention", "adam"])
+        kind = self.one(["linear", "add_bias", "layer_norm", "pool", "self_attention", "mix_channels", "adam"])
         if kind == "linear":
             weight = self.tensor(networks, outside + int(self.one([0, 0, 0, 1])), inside).requires_grad_()
             bias = self.one([None, self.tensor(networks, outside).requires_grad_()])
@@ -223,6 +224,10 @@ class Fuzz:
             out = grouped.self_attention(
                 self.tensor(count, 3 * inside).requires_grad_(), ptr, drop=drop, keys=keys, rows=rows
             )
+        elif kind == "mix_channels":
+            weight, bias = (self.tensor(networks, *shape).requires_grad_() for shape in ((outside, inside), (outside,)))
+            series = self.tensor(count, inside, int(self.one([0, 1, 8, 13, 16]))).requires_grad_()
+            out = mix_channels(series, weight, bias, rows, relu=bool(self.draw.integers(2)))
         elif kind == "adam":
             adam = StackAdam(SimpleNamespace(flat=self.tensor(networks, inside)))
             adam.add([None] * (networks + int(self.one([0, 0, 0, 1]))))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leap.models.kernels.lanes import COUNT, SIZE, exponential, load, store, total
-from leap.models.kernels.tiles import FULL, HALF, multiply, padded
+from leap.models.kernels.tiles import FULL, HALF, multiply, multiply_series, padded
 
 GUARD = np.float32(777.0)
 
@@ -35,6 +35,27 @@ def test_a_product_has_the_bits_of_its_definition_and_writes_nothing_else(height
     places = (held.ctypes.data, *steps, b.ctypes.data, padded(width), count, start.ctypes.data)
     multiply(*places, out.ctypes.data, width + gap, height, width, spare.ctypes.data)
     assert out[:height, :width].tobytes() == by_definition(a, b, start, width).tobytes()
+    assert (out[height:] == GUARD).all()
+    assert (out[:, width:] == GUARD).all()
+
+
+@settings(deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 12), st.integers(0, 3), st.integers(0, 2**32))
+def test_products_of_series_have_the_bits_of_their_definition(height, width, count, chunks, seed):
+    draw = np.random.default_rng(seed)
+    a = draw.standard_normal((count, height, 8 * chunks)).astype(np.float32)
+    b = draw.standard_normal((count, width, 8 * chunks)).astype(np.float32)
+    out, lanes = np.full((height + 1, width + 2), GUARD), np.zeros((height, width, 8), np.float32)
+    for n in range(count):
+        for t in range(0, 8 * chunks, 8):
+            lanes = lanes + a[n, :, None, t : t + 8] * b[n, None, :, t : t + 8]
+    while lanes.shape[2] > 1:
+        half = lanes.shape[2] // 2
+        lanes = lanes[:, :, :half] + lanes[:, :, half:]
+    steps = (8 * chunks * height, 8 * chunks), (8 * chunks * width, 8 * chunks)
+    places = (a.ctypes.data, *steps[0], b.ctypes.data, *steps[1], count, 8 * chunks)
+    multiply_series(*places, out.ctypes.data, width + 2, height, width)
+    assert out[:height, :width].tobytes() == lanes[:, :, 0].tobytes()
     assert (out[height:] == GUARD).all()
     assert (out[:, width:] == GUARD).all()
 

@@ -1,0 +1,89 @@
+"""Channels of series, mixed for several networks at once: torch's convolution as the oracle."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from leap.models.channels import mix_channels
+from leap.models.rows import Rows
+from leap.store.errors import InvalidInputError
+from tests.models.test_grouped import gradients, normal, same_bits, stacked
+
+SIZES = [(16, 8, 16), (8, 8, 16), (16, 1, 16), (3, 5, 7), (1, 1, 1), (5, 13, 20), (4, 4, 8)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_channels_are_mixed_as_by_a_convolution_of_width_one(size, relu, dtype):
+    channels, width, steps = size
+    rows = Rows.of([7, 0, 21], slots=[4, 0, 1])
+    x = normal(28, channels, steps, dtype=dtype)
+    weight, bias = stacked(5, width, channels, dtype=dtype), stacked(5, width, seed=2, dtype=dtype)
+    parts = [
+        functional.conv1d(x[a:b].double(), weight[slot][:, :, None].double(), bias[slot].double())
+        for a, b, slot in zip(rows.ptr[:-1], rows.ptr[1:], rows.slots, strict=True)
+    ]
+    wanted = torch.cat(parts).relu() if relu else torch.cat(parts)
+    met, near = mix_channels(x, weight, bias, rows, relu=relu), {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(met.double(), wanted, **near)
+    inputs = [x, weight, bias]
+    for own, oracle in zip(gradients(met, inputs), gradients(wanted, inputs), strict=True):
+        torch.testing.assert_close(own, oracle, **near)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("networks", [2, 5, 25])
+def test_a_network_mixes_to_the_same_bits_alone_and_in_any_stack(networks, size):
+    channels, width, steps = size
+    counts = np.random.default_rng(networks).integers(0, 30, networks)
+    rows = Rows.of(counts, slots=np.random.default_rng(1).permutation(networks + 1)[:networks])
+    x, weight = normal(int(rows.ptr[-1]), channels, steps), stacked(networks + 1, width, channels)
+    bias, upstream = stacked(networks + 1, width), normal(int(rows.ptr[-1]), width, steps, seed=7).detach()
+    out = mix_channels(x, weight, bias, rows, relu=True)
+    together = torch.autograd.grad(out, [x, weight, bias], upstream)
+    for i, slot in enumerate(rows.slots):
+        own = slice(rows.ptr[i], rows.ptr[i + 1])
+        parts = [part.detach().clone().requires_grad_() for part in (x[own], weight[slot][None], bias[slot][None])]
+        alone = mix_channels(*parts, Rows.of([counts[i]]), relu=True)
+        found = torch.autograd.grad(alone, parts, upstream[own])
+        assert same_bits(alone, out[own])
+        assert same_bits(found[0], together[0][own])
+        assert same_bits(found[1][0], together[1][slot])
+        assert same_bits(found[2][0], together[2][slot])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_stays_in_its_network(value):
+    rows, results = Rows.of([4, 5, 3]), []
+    for filling in (1.0, value):
+        x, weight, bias = normal(12, 3, 10), stacked(3, 4, 3), stacked(3, 4)
+        with torch.no_grad():
+            x[5, 1, ::3] = filling
+        out = mix_channels(x, weight, bias, rows, relu=True)
+        results.append([out, *gradients(out, [x, weight, bias])])
+    for clean, dirty in zip(*results, strict=True):
+        others = [0, 2] if len(clean) == 3 else [*range(4), *range(9, 12)]
+        assert same_bits(clean[others], dirty[others])
+    assert not results[1][0].isfinite().all()
+
+
+def test_what_does_not_fit_is_refused():
+    weight, bias = stacked(2, 4, 3), stacked(2, 4)
+    for shape in ((5, 2, 7), (5, 3)):
+        with pytest.raises(InvalidInputError, match=r"x must have shape \(N, 3, T\)"):
+            mix_channels(normal(*shape), weight, bias, Rows.of([5, 0]))
+    with pytest.raises(InvalidInputError, match=r"bias \(2, 4\)"):
+        mix_channels(normal(5, 3, 7), weight, stacked(2, 3), Rows.of([5, 0]))
+    with pytest.raises(InvalidInputError, match="rise from 0 to 5"):
+        mix_channels(normal(5, 3, 7), weight, bias, Rows.of([4, 0]))
+    with pytest.raises(InvalidInputError, match="different numbers"):
+        mix_channels(normal(5, 3, 7), weight, bias, Rows.of([4, 1], slots=[0, 2]))
+
+
+def test_second_derivatives_are_refused():
+    x, weight, bias = normal(5, 3, 7), stacked(2, 4, 3), stacked(2, 4)
+    (found,) = torch.autograd.grad(mix_channels(x, weight, bias, Rows.of([2, 3])).sum(), x, create_graph=True)
+    with pytest.raises(InvalidInputError, match="mix_channels in float32"):
+        found.square().sum().backward()
