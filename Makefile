@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODE := benchmarks cli docs leap models pipeline store tests
 
-.PHONY: help setup reproduce test test-all lint format docs bench clean
+.PHONY: help setup reproduce results test test-all lint format docs bench clean
 
 help:
 	@echo "make reproduce  run the whole pipeline on the embedded datasets through DVC"
+	@echo "make results    train the paper's tables on the real data and write docs/results (hours)"
 	@echo "make test       run the tests (a few minutes)"
 	@echo "make test-all   run the slow tests too"
 	@echo "make lint       check style and types"
@@ -30,6 +31,15 @@ reproduce: setup
 	@$(BIN)/dvc config --local core.no_scm $$(test -e .git && echo false || echo true)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/dvc repro
 	@echo "Done. The report is $(CURDIR)/report/index.html"
+
+# What docs/results keeps. Others: make results PRESETS=paper-projections OPTIONS=
+PRESETS := paper-main paper-hops paper-dimension paper-dect paper-synthetic
+OPTIONS := --seeds 3
+results: setup
+	for preset in $(PRESETS); do \
+		$(BIN)/leap sweep $$preset $(OPTIONS) || exit 1; \
+		$(BIN)/leap report --sweep $$preset --export docs/results/$$preset || exit 1; \
+	done
 
 test: setup
 	$(BIN)/pytest -n 2 -m "not slow"

@@ -1,5 +1,7 @@
 """`leap sweep`: many runs from one file, such as those behind a table of the paper."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -167,6 +169,7 @@ def sweep(
             file,
             settings.context(),
             selection=selection,
+            command=shlex.join(["leap", *sys.argv[1:]]),
             **work.model_dump(),
         )
     except KeyboardInterrupt as interrupt:

@@ -271,7 +271,7 @@ def plan_runs(
         shown = each if dataset is None else known.name
         plans.append(DatasetPlan(shown, planned, tuple(_artifacts(to_do, known, context)), known.problem))
     details = None if dataset is None else _details(requests[0].options, dataset)
-    return RunsPlan(name, description, tuple(plans), _workers(context.workforce), details)
+    return RunsPlan(name, description, tuple(plans), worker_count(context.workforce), details)
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,8 @@ def _details(options: TrainOptions, dataset: Artifact) -> RunDetails:
     return RunDetails(facts.task, [part_sizes(dataset, split) for split in make_splits(dataset, options)], parameters)
 
 
-def _workers(workforce: Workforce) -> int:
+def worker_count(workforce: Workforce) -> int:
+    """Return how many processes work at once; those of a scheduler are taken for as many as this machine has."""
     return (os.cpu_count() or 1) if workforce.workers is None else max(1, workforce.workers)
 
 

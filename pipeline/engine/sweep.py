@@ -1,13 +1,15 @@
 """`sweep`: many runs, from a file or a preset."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from leap.pipeline.engine.engine import Engine, Outcome
-from leap.pipeline.engine.plan import RunsPlan, plan_runs
+from leap.pipeline.engine.plan import RunsPlan, plan_runs, worker_count
 from leap.pipeline.engine.results import RESULTS, results_table
+from leap.pipeline.engine.sweep_log import SweepCall, record
 from leap.pipeline.events import Event
 from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import SweepFile, load
@@ -51,6 +53,7 @@ def sweep(
     budget_gb: float = DEFAULT_BUDGET_GB,
     memory_gb: float = 2.0,
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    command: str = "",
     on_event: Callable[[Event], None] | None = None,
 ) -> SweepResult:
     """Do all runs of a sweep that are not done yet.
@@ -65,6 +68,7 @@ def sweep(
     selection : a part of it, and what is done otherwise.
     runs : folder of all runs; results.parquet in it holds the results.
     budget_gb, memory_gb, checkpoint_steps : as for `train`.
+    command : what was typed, for sweeps.jsonl beside the results, which also has the time that it took.
     on_event : told how far the sweep is, from another thread too.
 
     Raises
@@ -89,9 +93,31 @@ def sweep(
     context = context or Context()
     told = replace(context, reporter=context.reporter.also(on_event))
     requests = expand(file, selection)
-    outcomes = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps).work()
+    engine = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps)
+    start = time.monotonic()
+    try:
+        outcomes = engine.work()
+    finally:
+        _record(engine, file, command, time.monotonic() - start)
     results_table(runs)  # puts right what an interruption may have left
     return SweepResult(file, Path(runs), outcomes)
+
+
+def _record(engine: Engine, file: SweepFile, command: str, seconds: float) -> None:
+    if not engine.root.is_dir():  # nothing was begun
+        return
+    ended = list(engine.outcomes.values())
+    states = [outcome.state for outcome in ended]
+    call = SweepCall(
+        file.name,
+        file.description,
+        command,
+        seconds,
+        worker_count(engine.context.workforce),
+        **{state: states.count(state) for state in ("trained", "cached", "failed")},
+        runs=sorted(outcome.path.name for outcome in ended if outcome.path is not None and outcome.metrics is not None),
+    )
+    record(engine.root, call)
 
 
 def plan_sweep(

@@ -6,7 +6,7 @@ Only this module reads the table of runs and the folders beside it.
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from leap.pipeline.engine.results import results_table
 from leap.pipeline.engine.run_folder import BEST, CURVES, METRICS, RunFolder
+from leap.pipeline.engine.sweep_log import SweepCall as SweepCall
+from leap.pipeline.engine.sweep_log import calls_of
 from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
 from leap.pipeline.reports.statistics import pooled
 from leap.store.errors import InvalidInputError
@@ -58,6 +60,7 @@ class FinishedRun:
     seeds : seed and split seed.
     settings : everything else that was chosen, in the groups of `names.PAPER`.
     data : key of the dataset that was trained on; the same name may have meant other graphs before.
+    versions : of the packages that it was trained with.
     parameters, preprocessing_seconds, preprocessing_bytes, cache_hits, cache_misses : None where unknown.
     """
 
@@ -77,6 +80,7 @@ class FinishedRun:
     cache_hits: int | None
     cache_misses: int | None
     data: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -175,6 +179,7 @@ def _run(path: Path, rows: list[dict[str, Any]]) -> FinishedRun:
         settings=settings_of(first),
         folds=tuple(_fold(row, metric) for row in sorted(rows, key=lambda row: int(row["fold"]))),
         data=keys.get("dataset"),
+        versions=json.loads(first["versions"] or "{}"),
         **{name: first[name] for name in SHARED},
     )
 
@@ -292,6 +297,27 @@ class Results:
     def validated(self) -> dict[Key, Cell]:
         """Cells of the main table, projections chosen by validation."""
         return self.chosen("val")
+
+
+def read_results(root: Path, sweep: str | None) -> tuple[Results, list[SweepCall]]:
+    """Return the finished runs of a folder; of a sweep that was done there, its runs alone, and its calls.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none, or the sweep was not done.
+    """
+    found = read_runs(root) if root.is_dir() else []
+    if not found:
+        raise InvalidInputError(
+            f"there are no finished runs in {str(root)!r}. Make some with 'leap sweep quick' or 'leap train', or name "
+            "another folder with --runs."
+        )
+    calls = [] if sweep is None else calls_of(root, sweep)
+    chosen = [run for run in found if not calls or run.name in calls[-1].runs]
+    if not chosen:
+        raise InvalidInputError(f"the runs of {sweep!r} are not in {str(root)!r} any more. Do the sweep again.")
+    return Results.of(chosen), calls
 
 
 def datasets_of(cells: Iterable[Cell]) -> list[str]:

@@ -1,7 +1,8 @@
 """`report`: read the runs of a folder and write the page, its tables and its figures."""
 
+import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,7 @@ from leap.pipeline.reports import comparisons, cost, reproduction, scores, sprea
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
 from leap.pipeline.reports.names import by, counted, joined
 from leap.pipeline.reports.page import Missing, Section, page
-from leap.pipeline.reports.runs import FinishedRun, Results, last_day, read_runs
+from leap.pipeline.reports.runs import FinishedRun, Results, last_day, read_results
 from leap.pipeline.reports.summary import summary
 from leap.pipeline.reports.table import WRITERS
 from leap.store import Store
@@ -89,6 +90,7 @@ def report(
     *,
     store: Store | None = None,
     graph: int | None = None,
+    sweep: str | None = None,
     reporter: Reporter | None = None,
 ) -> ReportResult:
     """Write tables and pictures of all finished runs; the same runs give the same bytes.
@@ -99,29 +101,20 @@ def report(
     out : folder of the report: index.html, tables/ and figures/. What else is in it stays.
     store : where graphs are read from for the picture of a neighbourhood; without one, it is left out.
     graph : number of the graph to picture; default: the first with at least five nodes.
+    sweep : name of a sweep that was done there; the report is about its runs alone.
 
     Raises
     ------
     InvalidInputError
-        If there are no finished runs, or the folder cannot be written.
+        If there are no finished runs, the sweep was not done, or the folder cannot be written.
     """
-    root, out = Path(runs), Path(out)
-    found = read_runs(root) if root.is_dir() else []
-    if not found:
-        raise InvalidInputError(
-            f"there are no finished runs in {str(root)!r}. Make some with 'leap sweep quick' or 'leap train', or name "
-            "another folder with --runs."
-        )
-    results = Results.of(found)
+    out = Path(out)
+    results, _ = read_results(Path(runs), sweep)
     sections, missing = make_sections(results, store, graph)
-    try:
+    with writing_to(out, "--out"):
         tables = _write_tables(out / "tables", sections)
         figures, pictures = _write_figures(out / "figures", sections, reporter or Reporter())
-        _write(out / "index.html", page(sections, pictures, missing, _about(results)).encode())
-    except OSError as error:
-        raise InvalidInputError(
-            f"cannot write the report to {str(out)!r}: {error.strerror}. Give another folder with --out."
-        ) from error
+        write(out / "index.html", page(sections, pictures, missing, _about(results)).encode())
     first = sections[0]
     return ReportResult(
         out / "index.html", tables, figures, list(first.paragraphs), first.facts, list(map(str, missing))
@@ -189,7 +182,7 @@ def _about(results: Results) -> str:
 def _write_tables(folder: Path, sections: list[Section]) -> dict[str, list[Path]]:
     tables = [table for section in sections for table in section.tables]
     return {
-        table.name: [_write(folder / f"{table.name}.{kind}", make(table).encode()) for kind, make in WRITERS.items()]
+        table.name: [write(folder / f"{table.name}.{kind}", make(table).encode()) for kind, make in WRITERS.items()]
         for table in tables
     }
 
@@ -206,8 +199,8 @@ def _write_figures(
             figure = panel.draw()
             svg, name = to_svg(figure), file_name(panel.name)
             written[panel.name] = [
-                _write(folder / f"{name}.svg", svg.encode()),
-                _write(folder / f"{name}.png", to_png(figure)),
+                write(folder / f"{name}.svg", svg.encode()),
+                write(folder / f"{name}.png", to_png(figure)),
             ]
             pictures[panel.name] = for_page(svg, f"figure-{number}", panel.alt)
             advance(1)
@@ -223,7 +216,19 @@ def file_name(name: str) -> str:
     return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _write(path: Path, data: bytes) -> Path:
+@contextlib.contextmanager
+def writing_to(out: Path, option: str) -> Iterator[None]:
+    """Turn a folder that cannot be written into an error that names it and its option."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInputError(
+            f"cannot write the report to {str(out)!r}: {error.strerror}. Give another folder with {option}."
+        ) from error
+
+
+def write(path: Path, data: bytes) -> Path:
+    """Write a file whole, or not at all, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, durable=False) as partial:
         partial.write_bytes(data)

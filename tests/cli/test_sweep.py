@@ -178,6 +178,27 @@ def test_seeds_are_planned_trained_and_shown_as_one_result(leap, shapes, tmp_pat
     assert f"{folds.mean():.1f} ± {folds.std(ddof=1):.1f} %" in row
 
 
+def test_what_a_sweep_did_is_recorded_and_can_be_exported(leap, shapes, tmp_path):
+    request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "leap-l", *QUICK)
+    assert leap("train", "./shapes.json", "-b", "gin", "-e", "none", *QUICK).code == 0
+    assert leap(*request).code == 0
+    assert leap(*request).code == 0
+    first, again = map(json.loads, (tmp_path / "runs" / "sweeps.jsonl").read_text().splitlines())
+    assert (first["sweep"], first["trained"], first["cached"], first["workers"]) == ("compare", 2, 0, 1)
+    assert first["command"] == "leap " + " ".join(request)
+    assert first["seconds"] > 0
+    assert (again["trained"], again["cached"], again["runs"]) == (0, 2, first["runs"])
+    shown = leap("report", "--sweep", "compare", "--export", "kept")
+    assert shown.code == 0, shown.err
+    assert shown.out.splitlines()[-1].startswith("kept/README.md with ")
+    text = (tmp_path / "kept" / "README.md").read_text()
+    assert f"| command | `leap {' '.join(request)}` |" in text
+    assert "2 runs with 4 folds" in text
+    refused = leap("report", "--sweep", "comprae")
+    assert (refused.code, "Did you mean 'compare'?" in refused.err) == (2, True)
+    assert leap("report", "--export", "kept", "--graph", "3").code == 2
+
+
 @pytest.fixture
 def two_runs(leap, shapes, tmp_path):
     """A request that two finished runs answer, of which the table in `runs` knows one."""

@@ -19,7 +19,7 @@ def imported(path: Path) -> set[str]:
 
 def test_runs_and_their_folders_are_read_in_one_module():
     declared = {
-        "runs.py": {"leap.pipeline.engine.results", "leap.pipeline.engine.run_folder"},
+        "runs.py": {f"leap.pipeline.engine.{name}" for name in ("results", "run_folder", "sweep_log")},
         "closeup.py": {"leap.pipeline.training.checkpoint"},
         "names.py": {"leap.pipeline.training.options"},  # what an option is called, not what a run did
     }

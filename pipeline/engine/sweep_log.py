@@ -1,0 +1,71 @@
+"""What was done in a folder of runs: `sweeps.jsonl` has a line for each call of a sweep, with its time and its runs.
+
+A run tells what it is, not which sweep it was for nor how long all of them took together.
+"""
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from leap.store.disk import is_read_only
+from leap.store.errors import InvalidInputError
+from leap.store.suggestion import suggestion
+
+SWEEPS = "sweeps.jsonl"
+
+
+@dataclass(frozen=True)
+class SweepCall:
+    """One call of a sweep, whether it came to its end or was stopped.
+
+    Attributes
+    ----------
+    command : as it was typed; empty where it was called from Python.
+    seconds : from its beginning to its end, preparation included.
+    runs : folders of the runs with results, those that it found among them.
+    """
+
+    sweep: str
+    description: str
+    command: str
+    seconds: float
+    workers: int
+    trained: int
+    cached: int
+    failed: int
+    runs: list[str]
+
+
+def record(root: Path, call: SweepCall) -> None:
+    """Add a call to the log; somebody else's folder stays as it is."""
+    try:
+        with (root / SWEEPS).open("a", encoding="utf-8") as log:
+            log.write(json.dumps(asdict(call)) + "\n")
+    except OSError as error:
+        if not is_read_only(error):
+            raise
+
+
+def calls_of(root: Path, sweep: str) -> list[SweepCall]:
+    """Return the calls of a sweep that made its present runs: the last that has any, and earlier ones that share some.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is none.
+    """
+    known: list[SweepCall] = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in (root / SWEEPS).read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError, TypeError):  # a line that was cut off, or of another version
+                known.append(SweepCall(**json.loads(line)))
+    found = [call for call in known if call.sweep == sweep and call.runs]
+    if not found:
+        names = sorted({call.sweep for call in known})
+        there = f" It knows {', '.join(names)}." if names else ""
+        raise InvalidInputError(
+            f"no sweep {sweep!r} was done in {str(root)!r}.{suggestion(sweep, names)}{there} Do it with 'leap sweep "
+            f"{sweep} --runs {root}', which takes up the runs that are there."
+        )
+    return [call for call in found if set(call.runs) & set(found[-1].runs)]
