@@ -54,7 +54,9 @@ def show_plan(plan: "RunsPlan") -> None:
         else f"the time of {plural(measured, 'run')} is from earlier ones"
     )
     took = "" if plan.details is None or not to_do else f"{_about(plan.seconds, 1)} "
-    console.print(f"[dim]{took}with {plural(plan.workers, 'worker')}; {origin}. Nothing is trained.[/]")
+    stack = max((run.stack or 1 for run in to_do), default=1)
+    together = f", in stacks of up to {stack} folds" if stack > 1 else ""
+    console.print(f"[dim]{took}with {plural(plan.workers, 'worker')}{together}; {origin}. Nothing is trained.[/]")
 
 
 def _show_datasets(plan: "RunsPlan") -> None:

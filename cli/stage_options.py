@@ -47,9 +47,20 @@ class WorkOptions(Options):
     runs: Annotated[Path, Option(help="Folder of all runs and of results.parquet.", panel=WORK, metavar="DIR")] = Path(
         DEFAULT_RUNS
     )
-    memory_gb: Annotated[float, Option(help="Memory for the data of a fold.", panel=WORK, metavar="GIB")] = 2.0
+    stack: Annotated[
+        int | None,
+        Field(ge=1),
+        Option(
+            help="Folds that are trained as one; 1: one at a time (default: by the sizes of their batches).",
+            panel=WORK,
+            metavar="N",
+        ),
+    ] = None
+    memory_gb: Annotated[
+        float, Option(help="Memory for the data of the folds of a worker.", panel=WORK, metavar="GIB")
+    ] = 2.0
     checkpoint_steps: Annotated[
-        int, Field(ge=1), Option(help="Checkpoint every N steps, and after every epoch.", panel=WORK)
+        int, Field(ge=1), Option(help="Checkpoint a fold every N of its steps, and at its end.", panel=WORK)
     ] = DEFAULT_CHECKPOINT_STEPS
     budget_gb: Annotated[
         float,

@@ -131,7 +131,7 @@ def sweep(
 ) -> None:
     """Do all runs of a sweep: a preset for a table or figure of the paper, or a file of your own.
 
-    What is missing in the store is made once, then all folds are trained in parallel.
+    What is missing in the store is made once, then all folds are trained, in stacks and in parallel.
 
     Stop it whenever you like: the same command goes on where it was. A run that fails does not stop the others.
 
@@ -161,7 +161,7 @@ def sweep(
         instead | {name: values for name, values in given.items() if values not in (None, [])},
     )
     if plan:
-        planned = pipeline.plan_sweep(file, settings.context(), selection=selection, runs=work.runs)
+        planned = pipeline.plan_sweep(file, settings.context(), selection=selection, runs=work.runs, stack=work.stack)
         print_json(planned.as_json()) if settings.as_json else show_plan(planned)
         return
     try:

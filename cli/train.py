@@ -52,13 +52,15 @@ def train(
 ) -> None:
     """Train and test a network by cross-validation, on what the store holds; missing artifacts are made first.
 
-    Folds run in parallel, one thread each. The same request is answered from its run folder.
+    Folds are trained in stacks, several as one, by one process per core. The same request is answered from its folder.
 
     [dim]leap train letters-high --backbone nomp --encoding leap-l --projection conv1d[/]
     [dim]leap train letters-high --backbone gcn --encoding lape+leap-l --plan[/]
     """
     if plan:
-        planned = pipeline.plan_training(dataset, options, settings.context(), reading, runs=work.runs)
+        planned = pipeline.plan_training(
+            dataset, options, settings.context(), reading, runs=work.runs, stack=work.stack
+        )
         print_json(planned.as_json()) if settings.as_json else show_plan(planned)
         return
     try:

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -75,14 +74,9 @@ class Backbone(nn.Module, ABC):
     `hidden` is passed on if it was chosen, and so is `layers` to one that has layers. One that takes LEAP in every
     layer is told how many columns come beside its states (`extra`), and lists the `widths` of features, states and
     scores.
-
-    Attributes
-    ----------
-    can_stack : whether `forward` obeys `graphs.rows`, so that several networks can be trained as one.
     """
 
     widths: list[int]
-    can_stack: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
@@ -112,8 +106,6 @@ class LayeredBackbone(Backbone):
     ----------
     extra : columns that `widen` will add to the states before every layer but the first.
     """
-
-    can_stack = True
 
     def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5, extra: int = 0) -> None:
         super().__init__()
@@ -208,8 +200,6 @@ class GinBackbone(LayeredBackbone):
 
 class NompBackbone(Backbone, Noisy):
     """No message passing: one transformer encoder layer over the nodes of a graph, whatever its edges."""
-
-    can_stack = True
 
     def __init__(self, in_channels: int, out_channels: int, hidden: int = 16, feed_forward: int = 64) -> None:
         super().__init__()

@@ -6,7 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
-from leap.models.registries import BACKBONES, ENCODINGS, PROJECTIONS, BackboneTraits, backbone_traits
+from leap.models.registries import (
+    BACKBONES,
+    ENCODINGS,
+    PROJECTIONS,
+    BackboneTraits,
+    backbone_traits,
+    projection_can_stack,
+)
 from leap.store.option import Option, Options, option_fields
 
 TaskName = Literal["graph-classification", "graph-regression", "node-classification"]
@@ -321,3 +328,10 @@ def needs_neighborhoods(config: NetworkConfig, *, is_categorical: bool) -> bool:
     if config.leap is None:
         return False
     return config.leap_every_layer or not uses_cached_transform(config, is_categorical=is_categorical)
+
+
+def can_stack(config: NetworkConfig, *, is_node_task: bool) -> bool:
+    """Whether several networks like this can be trained as one, `leap.models.stack.Stack`."""
+    if is_node_task or config.learn_thresholds or not backbone_traits(config.backbone).can_stack:
+        return False
+    return config.leap is None or projection_can_stack(config.projection)

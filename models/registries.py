@@ -21,19 +21,21 @@ class BackboneTraits:
     looks_at_graphs : it maps whole graphs to scores and takes neither encodings nor sizes nor pooling.
     has_layers : the number of its layers can be chosen.
     takes_leap_in_every_layer : its layers take columns beside the states (`extra`, `widen`).
+    can_stack : its `forward` obeys `graphs.rows`, so that several networks can be trained as one.
     """
 
     looks_at_graphs: bool = False
     has_layers: bool = False
     takes_leap_in_every_layer: bool = False
+    can_stack: bool = False
 
 
-_LAYERED = BackboneTraits(has_layers=True, takes_leap_in_every_layer=True)
+_LAYERED = BackboneTraits(has_layers=True, takes_leap_in_every_layer=True, can_stack=True)
 _BUILTIN = {
     "gcn": ("leap.models.backbones:GcnBackbone", _LAYERED),
     "gat": ("leap.models.backbones:GatBackbone", _LAYERED),
     "gin": ("leap.models.backbones:GinBackbone", _LAYERED),
-    "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits()),
+    "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits(can_stack=True)),
     "gps": ("leap.models.backbones:GpsBackbone", BackboneTraits(has_layers=True)),
     "dect-4k": ("leap.models.global_dect:SmallGlobalDect", BackboneTraits(looks_at_graphs=True)),
     "dect-65k": ("leap.models.global_dect:LargeGlobalDect", BackboneTraits(looks_at_graphs=True)),
@@ -54,17 +56,15 @@ ENCODINGS: Registry[Any] = Registry(
 """Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and
 `random_signs`; the rest is the pipeline's."""
 
-PROJECTIONS: Registry[Any] = Registry(
-    "projection",
-    "leap.projections",
-    {
-        "linear": "leap.models.projections:LinearProjection",
-        "conv1d": "leap.models.projections:ConvolutionProjection",
-        "deepsets": "leap.models.projections:DeepSetsProjection",
-        "attention": "leap.models.projections:AttentionProjection",
-        "attention-pe": "leap.models.projections:DirectedAttentionProjection",
-    },
-)
+_PROJECTIONS = {
+    "linear": "leap.models.projections:LinearProjection",
+    "conv1d": "leap.models.projections:ConvolutionProjection",
+    "deepsets": "leap.models.projections:DeepSetsProjection",
+    "attention": "leap.models.projections:AttentionProjection",
+    "attention-pe": "leap.models.projections:DirectedAttentionProjection",
+}
+
+PROJECTIONS: Registry[Any] = Registry("projection", "leap.projections", _PROJECTIONS)
 """Callables of (dimension of the features, directions, thresholds, out_channels) that make a projection."""
 
 
@@ -80,3 +80,8 @@ def backbone_traits(name: str) -> BackboneTraits:
         return _BUILTIN[name][1]
     traits: BackboneTraits = getattr(BACKBONES[name], "traits", BackboneTraits())
     return traits
+
+
+def projection_can_stack(name: str) -> bool:
+    """Whether a projection obeys the rows of a stack, as all built-in ones do; one of another package is imported."""
+    return name in _PROJECTIONS or bool(getattr(PROJECTIONS[name], "can_stack", False))

@@ -7,13 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leap.models.backbones import Backbone
 from leap.models.encodings import NodeData
 from leap.models.generator import borrowed_generator
 from leap.models.network import Network
-from leap.models.network_config import DatasetFacts, NetworkConfig
-from leap.models.projections import Projection
-from leap.models.registries import BACKBONES, PROJECTIONS
+from leap.models.network_config import DatasetFacts, NetworkConfig, can_stack
 from leap.store.errors import InvalidInputError
 
 LANES = 64  # a network's parameters are padded to a multiple of this: none is ever in the remainder of a vector loop
@@ -48,7 +45,7 @@ class Stack(nn.Module):
     def __init__(self, config: NetworkConfig, facts: DatasetFacts, device: torch.device | str = "cpu") -> None:
         super().__init__()
         self.config, self.facts = config, facts
-        self.is_grouped = can_stack(config, facts)
+        self.is_grouped = can_stack(config, is_node_task=facts.task == "node-classification")
         with borrowed_generator():
             self.network = Network(config, facts).to(device)
         learned = {name: p for name, p in self.network.named_parameters() if p.requires_grad}
@@ -123,16 +120,3 @@ class Stack(nn.Module):
             leaf = nn.Parameter(view)
             setattr(self.network.get_submodule(module), attribute, leaf)
             self._leaves.append(leaf)
-
-
-def can_stack(config: NetworkConfig, facts: DatasetFacts) -> bool:
-    """Whether networks like this can be trained together; those of other packages, and node tasks, are not."""
-    backbone = BACKBONES[config.backbone]
-    if not (isinstance(backbone, type) and issubclass(backbone, Backbone) and backbone.can_stack):
-        return False
-    if facts.task == "node-classification" or config.learn_thresholds:
-        return False
-    if config.leap is None:
-        return True
-    projection = PROJECTIONS[config.projection]
-    return isinstance(projection, type) and issubclass(projection, Projection) and projection.can_stack

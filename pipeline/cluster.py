@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
@@ -19,6 +20,7 @@ dask, distributed = lazy_module("dask"), lazy_module("distributed")
 
 TINY_SECONDS = 4.0  # starting a cluster costs about this much
 CONNECT_SECONDS = 10.0
+WAIT_SECONDS = 0.1
 WORKERS_SECONDS = 10.0  # for the first worker to join a scheduler that answers
 ONE_THREAD_EACH = "--nthreads 1 --nworkers N"  # options of 'dask worker'; training needs them, the rest does not
 # Dask tells its workers to give memory back at once. A training step would then spend half its time on having the same
@@ -64,6 +66,20 @@ class Runner(Protocol):
         The first failure ends everything, unless `on_failed` is there to receive it.
         """
 
+    def run_streams(
+        self,
+        function: Callable[..., Iterator[Any]],
+        arguments: Sequence[Arguments],
+        on_item: Callable[[Any], None],
+        on_failed: OnFailed,
+        on_wait: Callable[[], None],
+    ) -> None:
+        """Do the same for a function that returns an iterator; `on_item` receives each item as it comes.
+
+        Items of another process come when its iterator has ended; while there is nothing to receive, `on_wait` is
+        called every now and then.
+        """
+
 
 class InlineRunner:
     """Runs tasks one after the other in this process."""
@@ -81,6 +97,28 @@ class InlineRunner:
         for args in arguments:
             _settle(partial(function, *args), args, on_done, on_failed)
 
+    def run_streams(
+        self,
+        function: Callable[..., Iterator[Any]],
+        arguments: Sequence[Arguments],
+        on_item: Callable[[Any], None],
+        on_failed: OnFailed,
+        on_wait: Callable[[], None],
+    ) -> None:
+        """Iterate over `function(*args)` for each entry in order."""
+        for args in arguments:
+            with contextlib.closing(_stream(function, args)) as items:
+                while True:
+                    heed_stop()
+                    try:
+                        item = next(items)
+                    except StopIteration:
+                        break
+                    except Exception as error:
+                        on_failed(args, error)
+                        break
+                    on_item(item)
+
 
 class DaskRunner:
     """Runs tasks on a Dask cluster; a worker that dies is replaced and its task given to another."""
@@ -97,12 +135,52 @@ class DaskRunner:
         on_failed: OnFailed | None = None,
     ) -> None:
         """Submit everything and hand over results as they come; earlier entries are started first."""
+        self._run(function, arguments, on_done, on_failed)
+
+    def run_streams(
+        self,
+        function: Callable[..., Iterator[Any]],
+        arguments: Sequence[Arguments],
+        on_item: Callable[[Any], None],
+        on_failed: OnFailed,
+        on_wait: Callable[[], None],
+    ) -> None:
+        """Submit everything and hand over the items of each entry when it has ended."""
+
+        def on_done(items: list[Any]) -> None:
+            for item in items:
+                on_item(item)
+
+        self._run(partial(_collect, function), arguments, on_done, on_failed, on_wait)
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Arguments],
+        on_done: Callable[[Any], None],
+        on_failed: OnFailed | None,
+        on_wait: Callable[[], None] | None = None,
+    ) -> None:
         futures = {self._client.submit(function, *args, pure=False): args for args in arguments}
         try:
-            for future in distributed.as_completed(list(futures), loop=self._client.loop):
+            completed = distributed.as_completed(list(futures), loop=self._client.loop)
+            while futures:
+                while on_wait is not None and not completed.has_ready():
+                    heed_stop()
+                    on_wait()
+                    time.sleep(WAIT_SECONDS)
+                future = next(completed)
                 _settle(partial(_result, future), futures.pop(future), on_done, on_failed)
         finally:
             self._client.cancel(list(futures), force=True)
+
+
+def _stream(function: Callable[..., Iterator[Any]], args: Arguments) -> Generator[Any, None, None]:
+    yield from function(*args)
+
+
+def _collect(function: Callable[..., Iterator[Any]], *args: Any) -> list[Any]:
+    return list(function(*args))
 
 
 def _settle(
@@ -164,7 +242,7 @@ def require_one_thread_each(workforce: Workforce) -> None:
     Raises
     ------
     InvalidInputError
-        If a worker has several threads: seeds and thread counts belong to a process, so that only one fold at a time
+        If a worker has several threads: seeds and thread counts belong to a process, so that only one stack at a time
         can be trained in it.
     """
     if workforce.scheduler is None:
@@ -188,8 +266,8 @@ def refuse_threaded_worker() -> None:
 def _require_one_thread(worker: str, threads: int, scheduler: str) -> None:
     if threads > 1:
         raise InvalidInputError(
-            f"the Dask worker {worker} has {threads} threads, and a process trains one fold at a time. For training "
-            f"start workers with 'dask worker {scheduler} {ONE_THREAD_EACH}'."
+            f"the Dask worker {worker} has {threads} threads, and a process trains one stack of folds at a time. For "
+            f"training start workers with 'dask worker {scheduler} {ONE_THREAD_EACH}'."
         )
 
 

@@ -1,4 +1,4 @@
-"""Training that stops in the second epoch of fold 0 until the test lets it go on.
+"""Training that stops at the end of the second epoch of fold 0 until the test lets it go on.
 
 Run as a module it is `leap`; given to `dask worker --preload` it changes what its workers do. The environment names a
 folder: the file `reached` appears there, and training goes on once there is a file `go`.
@@ -14,17 +14,17 @@ FOLDER = "LEAP_TEST_PAUSE"
 
 
 def pause():
-    from leap.pipeline.training.loop import Training
+    from leap.pipeline.training.trainee import Trainee
 
-    folder, train_epoch = Path(os.environ[FOLDER]), Training._train_epoch
+    folder, finish_epoch = Path(os.environ[FOLDER]), Trainee.finish_epoch
 
-    def train_and_wait(self, part):
-        train_epoch(self, part)
+    def wait_and_finish(self, *arguments):
         if self.progress.epoch == 1 and self.folder.name == "fold-0":
             (folder / "reached").touch()
             wait_for((folder / "go").exists)
+        finish_epoch(self, *arguments)
 
-    Training._train_epoch = train_and_wait
+    Trainee.finish_epoch = wait_and_finish
 
 
 def dask_setup(worker):

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leap.pipeline.cluster import require_one_thread_each
-from leap.pipeline.engine.jobs import FoldJob, make_jobs, train_folds
+from leap.pipeline.engine.jobs import FoldJob, make_jobs
 from leap.pipeline.engine.plan import Costs
 from leap.pipeline.engine.prepare import Materials
 from leap.pipeline.engine.requests import RunRequest, run_name
 from leap.pipeline.engine.results import RESULTS, Finished, History, append
 from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.engine.run_writer import RunWriter
+from leap.pipeline.engine.stacks import train_folds
 from leap.pipeline.failures import keep_traceback, keeping_traceback, sentence, traceback_text
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions
@@ -90,6 +91,7 @@ class Engine:
     Attributes
     ----------
     root : folder of all runs.
+    stack : how many folds are trained as one; None: decided by their sizes.
     folder : of the only run, if it is not to be named by what the run is.
     resume, force : as for `RunWriter.open`.
     is_alone : a run that was asked for alone raises its error; one of many does not stop the others.
@@ -106,6 +108,7 @@ class Engine:
     budget_gb: float
     memory_gb: float
     checkpoint_steps: int
+    stack: int | None = None
     folder: RunFolder | None = None
     resume: bool | None = None
     force: bool = False
@@ -118,6 +121,8 @@ class Engine:
     def __post_init__(self) -> None:
         checked_gib("budget_gb", self.budget_gb)
         checked_gib("memory_gb", self.memory_gb)
+        if self.stack is not None and self.stack < 1:
+            raise InvalidInputError(f"--stack is {self.stack}. Give how many folds are trained as one, at least 1.")
         if self.folder is None:
             refuse_folder(self.root / RESULTS)
 
@@ -304,7 +309,7 @@ class Engine:
         if kept:
             self.context.reporter.note(f"continuing: {kept} of {kept + len(jobs)} folds of unfinished runs are done")
         if jobs:
-            train_folds(jobs, self.context, self._take, self._give_up)
+            train_folds(jobs, self.context, self._take, self._give_up, self.stack)
 
     def _take(self, job: FoldJob, result: dict[str, Any]) -> None:
         run = self.opened[job.fingerprint].run

@@ -1,6 +1,9 @@
-"""A fold, a function of its job alone: trained, tested, and written to the run's folder."""
+"""Folds, each a function of its job alone: claimed, trained in stacks, tested, and written to the run's folder."""
 
+import contextlib
 import json
+import weakref
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,19 @@ import torch
 from leap.models.generator import borrowed_generator
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
-from leap.pipeline.engine.jobs import FoldJob, InputKeys
-from leap.pipeline.engine.run_folder import EPOCHS, PREDICTIONS, RESULT
-from leap.pipeline.training.data import Inputs, Part, evaluation_batch_size
-from leap.pipeline.training.evaluate import Evaluation, evaluate
-from leap.pipeline.training.loop import Epoch, Training
+from leap.pipeline.engine.jobs import FoldJob, FoldOutcome, InputKeys
+from leap.pipeline.engine.run_folder import EPOCHS, PREDICTIONS, RESULT, FolderLock, RunFolder, done_fold, writing
+from leap.pipeline.training.data import Part, evaluation_batch_size
+from leap.pipeline.training.evaluate import Evaluation
+from leap.pipeline.training.loop import StackTrainer
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
+from leap.pipeline.training.requirements import Inputs
 from leap.pipeline.training.splits import labels_of, part_sizes
+from leap.pipeline.training.trainee import Epoch, State, Trainee, write_epochs
 from leap.store import Artifact, Store
 from leap.store.disk import replacing, write
+from leap.store.errors import WorkFailedError
+from leap.store.graphs.dataset import PARTS
 
 
 def open_inputs(keys: InputKeys) -> Inputs:
@@ -34,85 +41,178 @@ def open_inputs(keys: InputKeys) -> Inputs:
     )
 
 
-def train_fold(job: FoldJob) -> dict[str, Any]:
-    """Train a fold and write what it leaves into its folder, which the caller holds.
+def train_stack(jobs: Sequence[FoldJob], size: int) -> Generator[FoldOutcome, None, None]:
+    """Train the folds of jobs that make one stack, up to `size` at a time, and yield each outcome as it comes.
 
-    Runs on one thread and seeds torch itself, so that the result does not depend on who runs it. Torch's generator and
-    number of threads, which belong to the process, are as before afterwards; meanwhile other folds in this process
+    Each fold is claimed when there is room for it. One whose folder another process holds is passed over and has no
+    outcome; one that is done is not trained again.
+
+    Runs on one thread and seeds torch itself, so that the results do not depend on who runs it. Torch's generator and
+    number of threads, which belong to the process, are as before afterwards; meanwhile other stacks in this process
     wait.
     """
-    with borrowed_generator(job.options.seed):
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return _train(job)
-        finally:
-            torch.set_num_threads(threads)
+    with borrowed_generator(), _one_thread(), contextlib.closing(_Claims(jobs)) as claims:
+        trainer = StackTrainer(jobs[0].options.network, jobs[0].facts, size)
+        for trainee, test, error in trainer.run(iter(claims)):
+            yield from claims.settled()
+            assert isinstance(trainee, Fold)
+            yield claims.settle(trainee, test, error)
+        yield from claims.settled()
 
 
-def _train(job: FoldJob) -> dict[str, Any]:
-    options, folder = job.options, Path(job.folder)
-    inputs = open_inputs(job.inputs)
-    parts = {name: _part(job, inputs, name) for name in ("train", "val", "test")}
-    network = Network(options.network, job.facts)
-    training = Training(
-        network,
-        _objective(job, inputs.dataset),
-        options,
-        folder,
-        f"{job.fingerprint} fold {job.split.number}",
-        selection=job.selection,
-        checkpoint_steps=job.checkpoint_steps,
-    )
-    log = folder / EPOCHS
-    _write_epochs(log, training.progress.history)
-
-    def note(entry: Epoch) -> None:
-        with log.open("a") as stream:
-            stream.write(json.dumps(entry) + "\n")
-
-    training.run(parts["train"], parts["val"], note)
-    val, test = (evaluate(network, parts[name].batches(), training.objective) for name in ("val", "test"))
-    progress = training.progress
-    result = {
-        "fold": job.split.number,
-        "fingerprint": job.fingerprint,
-        "epochs": progress.epoch,
-        "best_epoch": progress.best_epoch,
-        "test": {"loss": test.loss, **test.metrics},
-        "val": {"loss": val.loss, **val.metrics},
-        "sizes": part_sizes(inputs.dataset, job.split),
-        "seconds": progress.seconds,
-        "seconds_an_epoch": _seconds_an_epoch(progress.history),
-    }
-    _write_epochs(log, progress.history)
-    _write_predictions(folder / PREDICTIONS, job, test)
-    write(folder / RESULT, json.dumps(result, indent=1) + "\n")
-    return result
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
-def _write_epochs(path: Path, history: list[Epoch]) -> None:
-    write(path, "".join(json.dumps(entry) + "\n" for entry in history))
+class _Claims:
+    """Folds of which this process takes one after the other, as long as nobody else has them.
+
+    Parameters
+    ----------
+    jobs : in the order in which they are begun.
+    """
+
+    def __init__(self, jobs: Sequence[FoldJob]) -> None:
+        self._jobs = jobs
+        self._held: list[Fold] = []
+        self._settled: list[FoldOutcome] = []
+        self._data: weakref.WeakValueDictionary[InputKeys, FoldData] = weakref.WeakValueDictionary()
+
+    def __iter__(self) -> Iterator["Fold"]:
+        for job in self._jobs:
+            lock = FolderLock(Path(job.folder))
+            try:
+                with writing(Path(job.folder)):
+                    if not lock.take():
+                        continue
+                    done = done_fold(Path(job.folder), job.split.number, job.fingerprint)
+                    fold = self._begin(job, lock) if done is None else None
+            except Exception as error:
+                lock.release()
+                self._settled.append(FoldOutcome.of(job, error=error))
+                continue
+            if fold is None:
+                lock.release()
+                self._settled.append(FoldOutcome.of(job, done))
+                continue
+            self._held.append(fold)
+            yield fold
+
+    def _begin(self, job: FoldJob, lock: FolderLock) -> "Fold":
+        folder = Path(job.folder)
+        config = RunFolder(folder.parent).config()
+        if config is None:
+            raise WorkFailedError(
+                f"{folder.parent} was removed while its run was being trained. Run the same command again."
+            )
+        if config["fingerprint"] != job.fingerprint:
+            raise WorkFailedError(
+                f"{folder.parent} is another run's by now; fold {job.split.number} is not trained there."
+            )
+        data = self._data.get(job.inputs)
+        if data is None:
+            data = self._data[job.inputs] = FoldData(job)
+        return begin_fold(job, data, lock)
+
+    def settle(self, fold: "Fold", test: Evaluation | None, error: Exception | None) -> FoldOutcome:
+        """Write what a fold leaves, and give up its folder."""
+        result = None
+        if test is not None and error is None:
+            try:
+                with writing(fold.folder):
+                    result = fold.finish(test)
+            except Exception as found:
+                error = found
+        self._held.remove(fold)
+        fold.lock.release()
+        return FoldOutcome.of(fold.job, result, error)
+
+    def settled(self) -> Iterator[FoldOutcome]:
+        """Yield the outcomes of folds that needed no training, or could not have any, since the last call."""
+        while self._settled:
+            yield self._settled.pop(0)
+
+    def close(self) -> None:
+        """Give up all folders."""
+        while self._held:
+            fold = self._held.pop()
+            fold.close()
+            fold.lock.release()
+
+
+class FoldData:
+    """What the folds of a run, and of others on the same artifacts, read; in memory once for all of them."""
+
+    def __init__(self, job: FoldJob) -> None:
+        self.inputs = open_inputs(job.inputs)
+        self.stream = self.inputs.stream(job.memory_bytes)
+
+    def part(self, job: FoldJob, name: str) -> Part:
+        """Return the training, validation or test part of a fold."""
+        split, options, is_training = job.split, job.options, name == "train"
+        size = options.batch_size if is_training else evaluation_batch_size(self.inputs.dataset, options.batch_size)
+        graphs = None if split.graphs is None else split.graphs[name]
+        part = self.stream.part(graphs, batch_size=size, shuffle=is_training, seed=options.seed)
+        return Part(part, None if split.mask is None else (name, split.mask))
+
+
+class Fold(Trainee):
+    """A fold in training whose folder this process holds."""
+
+    def __init__(self, job: FoldJob, data: FoldData, lock: FolderLock) -> None:
+        self.job, self.data, self.lock = job, data, lock
+        super().__init__(
+            {name: data.part(job, name) for name in PARTS},
+            _objective(job, data.inputs.dataset),
+            job.options,
+            Path(job.folder),
+            f"{job.fingerprint} fold {job.split.number}",
+            self._fresh,
+            selection=job.selection,
+            checkpoint_steps=job.checkpoint_steps,
+        )
+
+    def _fresh(self) -> State:
+        with borrowed_generator(self.job.options.seed):
+            return Network(self.job.options.network, self.job.facts).state_dict()
+
+    def finish(self, test: Evaluation) -> dict[str, Any]:
+        """Write what the fold leaves, its result last, and return that."""
+        progress = self.progress
+        best = progress.history[progress.best_epoch]
+        result = {
+            "fold": self.job.split.number,
+            "fingerprint": self.job.fingerprint,
+            "epochs": progress.epoch,
+            "best_epoch": progress.best_epoch,
+            "test": {"loss": test.loss, **test.metrics},
+            "val": {name: best[f"val_{name}"] for name in ("loss", *test.metrics)},
+            "sizes": part_sizes(self.data.inputs.dataset, self.job.split),
+            "seconds": progress.seconds,
+            "seconds_an_epoch": _seconds_an_epoch(progress.history),
+        }
+        self.save_best()
+        write_epochs(self.folder / EPOCHS, progress.history)
+        _write_predictions(self.folder / PREDICTIONS, self.job, test)
+        write(self.folder / RESULT, json.dumps(result, indent=1) + "\n")
+        return result
+
+
+def begin_fold(job: FoldJob, data: FoldData, lock: FolderLock) -> Fold:
+    """Return a fold at its last checkpoint, or at its start."""
+    return Fold(job, data, lock)
 
 
 def _seconds_an_epoch(history: list[Epoch]) -> float:
     """Median, so that neither imports in the first epoch nor a pause of the machine counts."""
     ends = [0.0, *(entry["seconds"] for entry in history)]
     return float(np.median(np.diff(ends)))
-
-
-def _part(job: FoldJob, inputs: Inputs, name: str) -> Part:
-    split, options, is_training = job.split, job.options, name == "train"
-    size = options.batch_size if is_training else evaluation_batch_size(inputs.dataset, options.batch_size)
-    return Part(
-        inputs,
-        None if split.graphs is None else split.graphs[name],
-        None if split.mask is None else (name, split.mask),
-        batch_size=size,
-        shuffle=is_training,
-        seed=options.seed,
-        memory_bytes=int(job.memory_bytes * (0.6 if is_training else 0.2)),
-    )
 
 
 def _objective(job: FoldJob, dataset: Artifact) -> Objective:

@@ -15,6 +15,7 @@ from leap.pipeline.engine.prepare import largest_first, with_inputs
 from leap.pipeline.engine.requests import RunRequest, run_fingerprint, run_name
 from leap.pipeline.engine.results import History
 from leap.pipeline.engine.run_folder import RunFolder
+from leap.pipeline.engine.stacks import stack_size
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_request
 from leap.pipeline.training.options import TrainOptions, relevant
@@ -58,12 +59,17 @@ class Costs:
         for kind in _kinds(name, options):
             if kind in self._seconds:
                 return Cost(self._seconds[kind] * min(self._epochs[kind], options.epochs), True)
-        size = dataset_card(name).size
-        if stored is not None:
-            size = stored.manifest.summary["graphs"], stored.manifest.summary["nodes"]
+        size = _size(name, stored)
         if size is None:
             return None
         return Cost(_an_epoch(*size, options) * min(USUAL_EPOCHS, options.epochs), False)
+
+
+def _size(dataset: str, stored: Artifact | None) -> tuple[int, int] | None:
+    """Return the numbers of graphs and nodes of a dataset, if they are known."""
+    if stored is not None:
+        return stored.manifest.summary["graphs"], stored.manifest.summary["nodes"]
+    return dataset_card(dataset).size
 
 
 def _kinds(dataset: str, options: TrainOptions) -> Iterator[Hashable]:
@@ -106,6 +112,7 @@ class PlannedRun:
     folds_done : folds that are done, of an unfinished run too.
     seconds : expected time of the rest in one process; None if nothing is known about the dataset.
     is_measured : whether that is from earlier runs rather than from sizes.
+    stack : how many folds are trained as one at most; None if nothing is known about the dataset.
     data_absent : whether raw files are absent, so that it counts as done by name and options alone.
     """
 
@@ -114,6 +121,7 @@ class PlannedRun:
     folds_done: int
     seconds: float | None
     is_measured: bool
+    stack: int | None
     data_absent: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -125,6 +133,7 @@ class PlannedRun:
             "folds_done": self.folds_done,
             "seconds": self.seconds,
             "seconds_measured": self.is_measured,
+            "stack": self.stack,
         }
 
 
@@ -238,6 +247,7 @@ class RunsPlan:
             "artifacts": [artifact.as_json() for artifact in entry.artifacts],
             "seconds": self.seconds,
             "seconds_measured": run.is_measured,
+            "stack": run.stack,
             "workers": self.workers,
         }
 
@@ -248,6 +258,7 @@ def plan_runs(
     reading: IngestOptions,
     runs: Path,
     *,
+    stack: int | None = None,
     name: str = "",
     description: str = "",
     dataset: Artifact | None = None,
@@ -259,6 +270,7 @@ def plan_runs(
 
     Parameters
     ----------
+    stack : how many folds are to be trained as one; None: decided by their sizes.
     dataset : of the only run, which then is looked at closely.
     """
     history = History.read(runs)
@@ -266,7 +278,7 @@ def plan_runs(
     for each in dict.fromkeys(request.name for request in requests):
         mine = [request for request in requests if request.name == each]
         known = _look_up(mine[0], reading, context) if dataset is None else _known(dataset)
-        planned = tuple(_planned(request, known, history, costs, runs) for request in mine)
+        planned = tuple(_planned(request, known, history, costs, runs, stack) for request in mine)
         to_do = [run.request for run in planned if dataset is not None or not run.is_done]
         shown = each if dataset is None else known.name
         plans.append(DatasetPlan(shown, planned, tuple(_artifacts(to_do, known, context)), known.problem))
@@ -301,7 +313,9 @@ def _known(dataset: Artifact) -> _Known:
     return _Known(dataset.manifest.dataset, dataset.key, dataset)
 
 
-def _planned(request: RunRequest, known: _Known, history: History, costs: Costs, root: Path) -> PlannedRun:
+def _planned(
+    request: RunRequest, known: _Known, history: History, costs: Costs, root: Path, stack: int | None
+) -> PlannedRun:
     options, artifact, folds_done = request.options, known.artifact, 0
     if known.is_absent:
         is_done = history.by_name(request.name, options) is not None
@@ -317,7 +331,11 @@ def _planned(request: RunRequest, known: _Known, history: History, costs: Costs,
     cost = costs.of_fold(request.name, options, artifact)
     seconds = 0.0 if is_done else None if cost is None else cost.seconds * (options.folds - folds_done)
     is_measured = cost is not None and cost.is_measured
-    return PlannedRun(request, is_done, folds_done, seconds, is_measured, is_done and known.is_absent)
+    size, together = _size(request.name, artifact), None
+    if size is not None:
+        rows = size[1] / max(1, size[0]) * options.batch_size
+        together = stack_size(options.network, rows, stack, is_node_task=size[0] == 1)
+    return PlannedRun(request, is_done, folds_done, seconds, is_measured, together, is_done and known.is_absent)
 
 
 def _artifacts(requests: Sequence[RunRequest], known: _Known, context: Context) -> Iterator[PlannedArtifact]:

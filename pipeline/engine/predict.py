@@ -27,8 +27,8 @@ from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.checkpoint import load
-from leap.pipeline.training.data import Part, evaluation_batch_size
-from leap.pipeline.training.evaluate import Evaluation, evaluate
+from leap.pipeline.training.data import KeptUnions, Part, evaluation_batch_size
+from leap.pipeline.training.evaluate import Evaluation, score
 from leap.pipeline.training.metrics import Metrics
 from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.options import TrainOptions
@@ -282,20 +282,14 @@ class TrainedRun:
         self._check_features(prepared)
         inputs = open_inputs(InputKeys.of(prepared, context.store.url))
         is_node_task = self.facts.task == "node-classification"
-        part = Part(
-            inputs,
-            None,
-            None,
-            batch_size=evaluation_batch_size(inputs.dataset, BATCH_SIZE),
-            shuffle=False,
-            seed=0,
-            memory_bytes=GIB,
-            items="node" if is_node_task else "graph",
-        )
+        size = evaluation_batch_size(inputs.dataset, BATCH_SIZE)
+        stream = inputs.stream(GIB).part(batch_size=size, shuffle=False)
+        part, kept = Part(stream, items="node" if is_node_task else "graph"), KeptUnions()
         outcomes = []
         with context.reporter.task(f"predicting {prepared.dataset.manifest.dataset}", len(self.networks)) as advance:
             for number, network in self.networks.items():
-                outcomes.append(evaluate(network, part.batches(), self.objectives[number], judged=False))
+                (scored,) = score(network, kept.of([part]), [0], self.facts.outputs)
+                outcomes.append(scored.predicted(self.objectives[number]))
                 advance(1)
         total = outcomes[0].predictions
         for outcome in outcomes[1:]:

@@ -168,6 +168,13 @@ def not_removed(folder: Path) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def writing(fold: Path) -> Iterator[None]:
+    """Say what is wrong with the folder of a fold where it cannot be written: the disk is full, or it was removed."""
+    with needing_space(fold.parent, NO_SPACE), not_removed(fold):
+        yield
+
+
 def finished_runs(root: Path) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
     """Yield every finished run among all runs, with its results, by name."""
     for path in sorted(root.glob(f"*/{METRICS}")):

@@ -53,6 +53,7 @@ def sweep(
     budget_gb: float = DEFAULT_BUDGET_GB,
     memory_gb: float = 2.0,
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    stack: int | None = None,
     command: str = "",
     on_event: Callable[[Event], None] | None = None,
 ) -> SweepResult:
@@ -93,7 +94,7 @@ def sweep(
     context = context or Context()
     told = replace(context, reporter=context.reporter.also(on_event))
     requests = expand(file, selection)
-    engine = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps)
+    engine = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps, stack)
     start = time.monotonic()
     try:
         outcomes = engine.work()
@@ -126,10 +127,17 @@ def plan_sweep(
     *,
     selection: SweepSelection | None = None,
     runs: Path | str = DEFAULT_RUNS,
+    stack: int | None = None,
 ) -> RunsPlan:
     """Return the plan of a sweep. Nothing is downloaded, read or made; what is known about the data is used."""
     file = source if isinstance(source, SweepFile) else load(source)
     requests = expand(file, selection)
     return plan_runs(
-        requests, context or Context(), file.reading, Path(runs), name=file.name, description=file.description
+        requests,
+        context or Context(),
+        file.reading,
+        Path(runs),
+        stack=stack,
+        name=file.name,
+        description=file.description,
     )

@@ -61,12 +61,14 @@ def train(
     budget_gb: float = DEFAULT_BUDGET_GB,
     memory_gb: float = 2.0,
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    stack: int | None = None,
     on_epoch: Callable[[EpochEnded], None] | None = None,
 ) -> TrainResult:
     """Train and test a network by cross-validation, making first what is missing in the store.
 
-    Folds run in parallel on the context's workforce, one thread each. Equal options, artifacts and machine give equal
-    numbers, whatever the number of workers. A run that another process is training is waited for.
+    Folds are trained in stacks, several as one, on the context's workforce, one thread each. Equal options, artifacts
+    and machine give equal numbers, whatever the stacks and the number of workers. A run that another process is
+    training is waited for.
 
     Parameters
     ----------
@@ -75,8 +77,10 @@ def train(
     runs : folder of all runs.
     resume : continue a run that was interrupted, to the same result.
     force : train again even if the result is there already; what the folder holds of a run is removed first.
-    memory_gb : for the data of one fold; more is read from the store again in every epoch.
-    checkpoint_steps : steps after which a checkpoint is written inside an epoch: as many may be repeated by a resume.
+    memory_gb : for the data of all folds that a worker trains at a time; more is read from the store again in every
+        epoch, and then folds are trained alone.
+    checkpoint_steps : steps of a fold after which a checkpoint is written: as many may be repeated by a resume.
+    stack : how many folds are trained as one; None: decided by the sizes of their batches.
     on_epoch : told about every epoch, from another thread.
 
     A note on the KeyboardInterrupt of a stop says how many folds are done, once there is something to resume.
@@ -120,6 +124,7 @@ def train(
         budget_gb,
         memory_gb,
         checkpoint_steps,
+        stack,
         folder=folder,
         resume=resume,
         force=force,
@@ -138,6 +143,7 @@ def plan_training(
     ingest_options: IngestOptions | None = None,
     *,
     runs: Path | str = DEFAULT_RUNS,
+    stack: int | None = None,
 ) -> RunsPlan:
     """Return the plan of a training. The dataset itself is ingested if it is not stored yet; nothing else is made.
 
@@ -150,4 +156,4 @@ def plan_training(
     _, artifact = ingest_artifact(dataset, reading, context)
     for recipe in required_recipes(options, artifact):
         recipe.check(artifact)
-    return plan_runs([RunRequest(dataset, options)], context, reading, Path(runs), dataset=artifact)
+    return plan_runs([RunRequest(dataset, options)], context, reading, Path(runs), stack=stack, dataset=artifact)

@@ -1,15 +1,15 @@
-"""Scores of a whole part, and what they are worth."""
+"""Scores of whole parts, and what they are worth."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from leap.models.network import Network
-from leap.pipeline.training.data import Batch
+from leap.pipeline.training.data import United
 from leap.pipeline.training.metrics import Metrics
 from leap.pipeline.training.objective import Objective
 
@@ -33,29 +33,55 @@ class Evaluation:
     metrics: Metrics
 
 
-@torch.inference_mode()
-def evaluate(network: Network, batches: Iterable[Batch], objective: Objective, *, judged: bool = True) -> Evaluation:
-    """Run the network over a part, without dropout or random signs; the loss is that of the whole part at once.
+@dataclass(frozen=True)
+class Scored:
+    """What a network said about a part."""
 
-    `judged` false leaves loss and metrics out: labels may be numbered otherwise than the network's.
+    items: NDArray[np.int64]
+    scores: Tensor
+    y: Tensor | None
+
+    @torch.inference_mode()
+    def judged(self, objective: Objective) -> Evaluation:
+        """Return predictions, with loss and metrics; the loss is that of the whole part at once."""
+        found = self.predicted(objective)
+        if self.y is None or found.y is None:
+            return found
+        metrics = objective.metrics(found.predictions, found.y)
+        return Evaluation(found.items, found.y, found.predictions, float(objective.loss(self.scores, self.y)), metrics)
+
+    @torch.inference_mode()
+    def predicted(self, objective: Objective) -> Evaluation:
+        """Return predictions alone: labels may be numbered otherwise than the network's."""
+        y = None if self.y is None else self.y.numpy()
+        return Evaluation(self.items, y, objective.predict(self.scores), None, {})
+
+
+@torch.inference_mode()
+def score(network: nn.Module, batches: Iterable[United], slots: Sequence[int], outputs: int) -> list[Scored]:
+    """Run networks over their parts, without dropout or random signs.
+
+    Parameters
+    ----------
+    network : a stack, or a single network.
+    slots : where the network of each part stands in the stack.
+    outputs : columns of the scores.
     """
     network.eval()
-    scores, labels, items = [], [], []
-    for batch in batches:
-        out = network(batch.x, batch.nodes)
-        scores.append(out if batch.rows is None else out[batch.rows])
-        items.append(batch.items)
-        if batch.y is not None:
-            labels.append(batch.y)
-    if not scores:
-        nothing = np.zeros((0, network.facts.outputs), np.float32)
-        return Evaluation(np.zeros(0, np.int64), None, nothing, None, {})
-    joined = torch.cat(scores)
-    predictions = objective.predict(joined)
-    if not labels:
-        return Evaluation(np.concatenate(items), None, predictions, None, {})
-    y = torch.cat(labels)
-    if not judged:
-        return Evaluation(np.concatenate(items), y.numpy(), predictions, None, {})
-    metrics = objective.metrics(predictions, y.numpy())
-    return Evaluation(np.concatenate(items), y.numpy(), predictions, float(objective.loss(joined, y)), metrics)
+    places = np.asarray(slots, np.int64)
+    found: list[list[tuple[NDArray[np.int64], Tensor, Tensor | None]]] = [[] for _ in slots]
+    for batch, parts in batches:
+        scores = batch.scores(network, places[parts])
+        for number, low, high in zip(parts.tolist(), batch.ptr[:-1].tolist(), batch.ptr[1:].tolist(), strict=True):
+            y = None if batch.y is None else batch.y[low:high]
+            found[number].append((batch.items[low:high], scores[low:high], y))
+    return [_joined(pieces, outputs) for pieces in found]
+
+
+def _joined(pieces: list[tuple[NDArray[np.int64], Tensor, Tensor | None]], outputs: int) -> Scored:
+    if not pieces:
+        return Scored(np.zeros(0, np.int64), torch.zeros(0, outputs), None)
+    items, scores, labels = zip(*pieces, strict=True)
+    y = [each for each in labels if each is not None]
+    # Copies: what is computed of them must not depend on where they lay in a batch of many networks.
+    return Scored(np.concatenate(items), torch.cat(scores), torch.cat(y) if y else None)

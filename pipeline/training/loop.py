@@ -1,180 +1,210 @@
-"""The loop over epochs and steps: Adam, a smaller rate on plateaus, early stopping, resumable at any checkpoint."""
+"""The loop over steps: many folds trained as one stack, each as it would be alone.
 
-import math
+A step takes the next batch of every fold, which together are one forward pass, one backward pass and one step of Adam.
+Folds whose epoch is over are validated together. A fold that ends leaves, and the next that waits takes its place.
+Nothing that one fold does or suffers changes a bit of another's.
+"""
+
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
-from torch.optim.lr_scheduler import ReduceLROnPlateau
+from numpy.typing import NDArray
+from torch import Tensor
 
-from leap.models.network import Network
-from leap.pipeline.engine.run_folder import BEST, LAST
-from leap.pipeline.training.checkpoint import load, save
-from leap.pipeline.training.data import Part
-from leap.pipeline.training.evaluate import evaluate
-from leap.pipeline.training.objective import Objective
-from leap.pipeline.training.options import PATIENCE, TrainOptions
-from leap.store.errors import WorkFailedError
+from leap.models.adam import StackAdam
+from leap.models.network_config import DatasetFacts, NetworkConfig
+from leap.models.noise import keys
+from leap.models.stack import Stack
+from leap.pipeline.engine.run_folder import writing
+from leap.pipeline.training.data import KeptUnions, united
+from leap.pipeline.training.evaluate import Evaluation, Scored, score
+from leap.pipeline.training.objective import StackLoss
+from leap.pipeline.training.trainee import Trainee
 
-Epoch = dict[str, Any]
-
-
-@dataclass
-class Progress:
-    """Where training stands; plain values only, as they are saved with every checkpoint.
-
-    Attributes
-    ----------
-    epoch, step : the next step to take; `step` counts from 0 in each epoch.
-    loss_sum, loss_items : of the epoch under way.
-    best_value : best validation loss or AUROC so far (lower is better; an AUROC counts negative).
-    lowest_loss, waited : lowest validation loss, and epochs since.
-    seconds : spent so far, interruptions not counted.
-    """
-
-    epoch: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
-    loss_items: int = 0
-    best_value: float = float("inf")
-    best_epoch: int = -1
-    lowest_loss: float = float("inf")
-    waited: int = 0
-    seconds: float = 0.0
-    history: list[Epoch] = field(default_factory=list)
+T = TypeVar("T")
 
 
-class Training:
-    """One network being fitted.
+class Ended(NamedTuple):
+    """A fold that has left, with what its best weights predict for its test part, or with the error that stopped it."""
 
-    Parameters
-    ----------
-    folder : where the checkpoints best.pt and last.pt are.
-    fingerprint : of the run and fold; a checkpoint of another one is ignored.
-    selection : "loss" or "auroc", what makes an epoch the best.
-    checkpoint_steps : steps after which a checkpoint is written inside an epoch; after an epoch there always is one.
+    trainee: Trainee
+    test: Evaluation | None
+    error: Exception | None = None
+
+
+class StackTrainer:
+    """Trains folds of one architecture, up to `size` at a time.
+
+    Torch's generator must be borrowed meanwhile: architectures that cannot be stacked draw from it, seeded anew before
+    each step.
     """
 
     def __init__(
         self,
-        network: Network,
-        objective: Objective,
-        options: TrainOptions,
-        folder: Path,
-        fingerprint: str,
-        *,
-        selection: str = "loss",
-        checkpoint_steps: int = 500,
+        config: NetworkConfig,
+        facts: DatasetFacts,
+        size: int,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.network, self.objective, self.options = network, objective, options
-        self.folder, self.fingerprint = folder, fingerprint
-        self.selection, self.checkpoint_steps = selection, checkpoint_steps
-        self.optimizer = torch.optim.Adam(
-            [parameter for parameter in network.parameters() if parameter.requires_grad], lr=options.lr, fused=True
-        )
-        self.scheduler = ReduceLROnPlateau(self.optimizer, factor=0.1, patience=PATIENCE)
-        self.progress = Progress()
-        self._restore()
+        self._facts, self._size, self._clock = facts, size, clock
+        self._stack, self._judge = Stack(config, facts), Stack(config, facts)
+        self._adam = StackAdam(self._stack)
+        self._trainees: list[Trainee] = []  # in the order of their slots
+        self._failed: dict[Trainee, Exception] = {}
+        self._kept = KeptUnions()
+        self._loss: StackLoss | None = None
+        self._losses: list[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]] = []
+        self._began = clock()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether all epochs are done, or the validation loss has not fallen for too long."""
-        return self.progress.epoch >= self.options.epochs or self.progress.waited >= PATIENCE
+    def run(self, waiting: Iterator[Trainee]) -> Iterator[Ended]:
+        """Train all that wait and yield each as it ends."""
+        while self._admit(waiting):
+            self._finish_epochs()
+            self._save()
+            gone = self._let_go()
+            if gone:
+                yield from gone
+            else:
+                self._step()
 
-    def run(self, train: Part, val: Part, on_epoch: Callable[[Epoch], None]) -> None:
-        """Train to the end and leave the network with the weights of its best epoch."""
-        while not self.is_over:
-            self._train_epoch(train)
-            on_epoch(self._finish_epoch(val))
-        if self.progress.best_epoch < 0:
-            raise WorkFailedError("the validation loss was not a number in any epoch. Use a smaller --lr.")
-        best = load(self.folder / BEST, self.fingerprint)
-        if best is None:
-            raise WorkFailedError(f"{self.folder / BEST} was removed or damaged meanwhile. Run the command again.")
-        self.network.load_state_dict(best["network"])
+    def _admit(self, waiting: Iterator[Trainee]) -> bool:
+        """Fill the stack; false if nobody is left."""
+        new: list[Trainee] = []
+        while len(self._trainees) + len(new) < self._size and (trainee := next(waiting, None)) is not None:
+            new.append(trainee)
+        if new:
+            self._account()
+            if not self._trainees:
+                self._began = self._clock()
+            self._stack.add([trainee.network for trainee in new])
+            self._adam.add([trainee.moments for trainee in new])
+            self._trainees += new
+            self._loss = None
+        return bool(self._trainees)
 
-    def _train_epoch(self, train: Part) -> None:
-        progress, start = self.progress, time.perf_counter()
-        self.network.train()
-        for batch in train.batches(progress.epoch, progress.step):
-            assert batch.y is not None
-            scores = self.network(batch.x, batch.nodes)
-            loss = self.objective.loss(scores if batch.rows is None else scores[batch.rows], batch.y)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            progress.loss_sum += loss.item() * len(batch.y)
-            progress.loss_items += len(batch.y)
-            progress.step += 1
-            if progress.step % self.checkpoint_steps == 0:
-                now = time.perf_counter()
-                progress.seconds += now - start
-                start = now
-                self._save_last()
-        progress.seconds += time.perf_counter() - start
-
-    def _finish_epoch(self, val: Part) -> Epoch:
-        progress, start = self.progress, time.perf_counter()
-        checked = evaluate(self.network, val.batches(), self.objective)
-        assert checked.loss is not None
-        rate = float(self.optimizer.param_groups[0]["lr"])
-        self.scheduler.step(checked.loss)
-        progress.waited = 0 if checked.loss < progress.lowest_loss else progress.waited + 1
-        progress.lowest_loss = min(progress.lowest_loss, checked.loss)
-        value = checked.loss if self.selection == "loss" else -(checked.metrics.get("auroc") or 0.0)
-        # Whatever its AUROC, a network whose loss is not a number has diverged.
-        is_best = value < progress.best_value and not math.isnan(checked.loss)
-        if is_best:
-            progress.best_value, progress.best_epoch = value, progress.epoch
-        entry: Epoch = {
-            "epoch": progress.epoch,
-            "lr": rate,
-            "train_loss": progress.loss_sum / max(1, progress.loss_items),
-            "val_loss": checked.loss,
-            **{f"val_{name}": number for name, number in checked.metrics.items()},
-        }
-        progress.seconds += time.perf_counter() - start
-        entry["seconds"] = progress.seconds
-        progress.history.append(entry)
-        progress.epoch, progress.step, progress.loss_sum, progress.loss_items = progress.epoch + 1, 0, 0.0, 0
-        # The best one first: training that stops between the two writes repeats this epoch and writes both again.
-        if is_best:
-            self._save_best()
-        self._save_last()
-        return entry
-
-    def _save_best(self) -> None:
-        content = {
-            "fingerprint": self.fingerprint,
-            "epoch": self.progress.best_epoch,
-            "network": self.network.state_dict(),
-            "objective": self.objective.state(),
-        }
-        save(self.folder / BEST, content)
-
-    def _save_last(self) -> None:
-        content = {
-            "fingerprint": self.fingerprint,
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": self.scheduler.state_dict(),
-            "generator": torch.get_rng_state(),
-            "progress": asdict(self.progress),
-        }
-        save(self.folder / LAST, content)
-
-    def _restore(self) -> None:
-        content = load(self.folder / LAST, self.fingerprint)
-        if content is None:
+    def _step(self) -> None:
+        """Take a step with all; if the data of one cannot be read, that one leaves first."""
+        trainees = self._trainees
+        picks = [pick for trainee in trainees if (pick := self._attempt(trainee, trainee.draw)) is not None]
+        if self._failed:
             return
-        # Without the weights of the best epoch so far the rest of the way leads nowhere: start again.
-        if content["progress"]["best_epoch"] >= 0 and load(self.folder / BEST, self.fingerprint) is None:
+        if self._loss is None:
+            objectives = [trainee.objective for trainee in trainees]
+            self._loss = type(objectives[0]).together(objectives)
+        batch = trainees[0].parts["train"].batch(picks)
+        at = [(trainee.options.seed, trainee.progress.epoch, trainee.progress.step) for trainee in trainees]
+        noise = keys(*np.array(at, np.uint64).T)
+        if not self._stack.is_grouped:
+            torch.manual_seed(int(noise[0]))
+        if not self._stack.training:
+            self._stack.train()
+        assert batch.y is not None
+        scores = batch.scores(self._stack, np.arange(len(trainees)), noise)
+        losses = self._loss(scores, batch.y, batch.ptr)
+        losses.backward(torch.ones_like(losses))  # type: ignore[no-untyped-call]
+        self._adam.step(self._stack.gradients(), [trainee.rate for trainee in trainees])
+        self._losses.append((losses.detach(), np.diff(batch.ptr), np.diff(batch.node_ptr)))
+        for trainee in trainees:
+            trainee.step()
+
+    def _account(self) -> None:
+        """Give every fold its losses and its share of the time since the last account, by its rows.
+
+        Losses are read from the device here and not in every step, which would have to wait for it.
+        """
+        taken, self._losses = self._losses, []
+        if not taken:
             return
-        self.network.load_state_dict(content["network"])
-        self.optimizer.load_state_dict(content["optimizer"])
-        self.scheduler.load_state_dict(content["scheduler"])
-        torch.set_rng_state(content["generator"])
-        self.progress = Progress(**content["progress"])
+        now = self._clock()
+        seconds, self._began = now - self._began, now
+        values = torch.stack([losses for losses, _, _ in taken]).double().cpu().numpy()
+        counts, rows = (np.stack([each[place] for each in taken]) for place in (1, 2))
+        shares = rows.sum(0) / max(1, rows.sum())
+        for slot, trainee in enumerate(self._trainees):
+            progress = trainee.progress
+            progress.seconds += seconds * float(shares[slot])
+            for value in (values[:, slot] * counts[:, slot]).tolist():
+                progress.loss_sum += value
+            progress.loss_items += int(counts[:, slot].sum())
+
+    def _finish_epochs(self) -> None:
+        """Validate those that have no step left in their epoch, all together."""
+        slots = [slot for slot, trainee in enumerate(self._trainees) if trainee.is_epoch_over]
+        if not slots:
+            return
+        self._account()
+        scored = self._scored(self._stack, [self._trainees[slot] for slot in slots], "val", slots)
+        now = self._clock()
+        items = sum(len(each.items) for each in scored.values())
+        for trainee, each in scored.items():
+            trainee.progress.seconds += (now - self._began) * len(each.items) / max(1, items)
+        self._began = now
+        for slot in slots:
+            trainee = self._trainees[slot]
+            if trainee in scored:
+                self._attempt(trainee, partial(self._finish_epoch, trainee, slot, scored[trainee]))
+
+    def _finish_epoch(self, trainee: Trainee, slot: int, scored: Scored) -> None:
+        trainee.finish_epoch(scored.judged(trainee.objective), partial(self._stack.state, slot))
+
+    def _save(self) -> None:
+        """Write the checkpoints that are due."""
+        due = [(slot, each) for slot, each in enumerate(self._trainees) if each.is_due and each not in self._failed]
+        if due:
+            self._account()
+        for slot, trainee in due:
+            self._attempt(trainee, partial(trainee.save, self._stack.state(slot), self._adam.state(slot)))
+
+    def _let_go(self) -> list[Ended]:
+        """Part with those that are over, tested together, and with those that failed."""
+        leaving = [trainee for trainee in self._trainees if trainee.is_over or trainee in self._failed]
+        if not leaving:
+            return []
+        self._account()
+        over = [trainee for trainee in leaving if trainee not in self._failed]
+        best = {each: weights for each in over if (weights := self._attempt(each, each.best_weights)) is not None}
+        scored = {}
+        if best:
+            self._judge.add(list(best.values()))
+            scored = self._scored(self._judge, list(best), "test", range(len(best)))
+            self._judge.keep([])
+        staying = [slot for slot, trainee in enumerate(self._trainees) if trainee not in leaving]
+        self._stack.keep(staying)
+        self._adam.keep(staying)
+        self._trainees = [self._trainees[slot] for slot in staying]
+        self._loss = None
+        for trainee in leaving:
+            trainee.close()
+            self._kept.forget(trainee.parts["val"])
+        tested = {trainee: each.judged(trainee.objective) for trainee, each in scored.items()}
+        return [Ended(trainee, tested.get(trainee), self._failed.pop(trainee, None)) for trainee in leaving]
+
+    def _scored(
+        self, stack: Stack, trainees: Sequence[Trainee], name: str, slots: Sequence[int]
+    ) -> dict[Trainee, Scored]:
+        """Return what the networks in these slots say about a part of each trainee; who cannot be read fails alone."""
+        parts = [trainee.parts[name] for trainee in trainees]
+        try:
+            batches = self._kept.of(parts) if name == "val" else united(parts)
+            return dict(zip(trainees, score(stack, batches, slots, self._facts.outputs), strict=True))
+        except Exception as error:
+            if len(trainees) == 1:
+                self._failed[trainees[0]] = error
+                return {}
+        found: dict[Trainee, Scored] = {}
+        for trainee, slot in zip(trainees, slots, strict=True):
+            found |= self._scored(stack, [trainee], name, [slot])
+        return found
+
+    def _attempt(self, trainee: Trainee, action: Callable[[], T]) -> T | None:
+        """Do something for one trainee; an error is that one's alone."""
+        try:
+            with writing(trainee.folder):
+                return action()
+        except Exception as error:
+            self._failed[trainee] = error
+            return None

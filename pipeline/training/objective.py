@@ -2,15 +2,24 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
+from leap.models.grouped import pool
 from leap.pipeline.training.metrics import Metrics, classification_metrics, regression_metrics
+
+
+class StackLoss(Protocol):
+    """The losses of a stack's networks, each the mean over its own items and a function of them alone."""
+
+    def __call__(self, scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
+        """Return (n,) losses; network i owns the items ptr[i] to ptr[i + 1]."""
 
 
 class Objective(ABC):
@@ -19,6 +28,11 @@ class Objective(ABC):
     @abstractmethod
     def loss(self, scores: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss."""
+
+    @classmethod
+    @abstractmethod
+    def together(cls, objectives: Sequence[Self]) -> StackLoss:
+        """Return the losses of networks that are trained as one stack, in their order."""
 
     @abstractmethod
     def predict(self, scores: Tensor) -> NDArray[Any]:
@@ -42,6 +56,22 @@ class CrossEntropy(Objective):
     def loss(self, scores: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss."""
         return functional.cross_entropy(scores, y, self._weights)
+
+    @classmethod
+    @override
+    def together(cls, objectives: Sequence[Self]) -> StackLoss:
+        given = [each._weights for each in objectives]
+        classes = next((len(weights) for weights in given if weights is not None), 0)
+        table = torch.stack([torch.ones(classes) if weights is None else weights for weights in given])
+
+        def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
+            values = functional.cross_entropy(scores, y, reduction="none")[:, None]
+            if not classes:
+                return pool(values, ptr)[:, 0] / _counts(ptr)
+            weights = table[_owners(ptr), y][:, None]
+            return (pool(values * weights, ptr) / pool(weights, ptr))[:, 0]
+
+        return losses
 
     def predict(self, scores: Tensor) -> NDArray[Any]:
         """Return probabilities."""
@@ -75,6 +105,18 @@ class StandardizedError(Objective):
         """Return the mean loss."""
         return functional.mse_loss(scores, (y - self._mean) / self._std)
 
+    @classmethod
+    @override
+    def together(cls, objectives: Sequence[Self]) -> StackLoss:
+        means, stds = (torch.stack([getattr(each, name) for each in objectives]) for name in ("_mean", "_std"))
+
+        def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
+            owners, targets = _owners(ptr), y.shape[1]
+            values = (scores - (y - means[owners]) / stds[owners]).square()
+            return pool(values.reshape(-1, 1), ptr * targets)[:, 0] / _counts(ptr * targets)
+
+        return losses
+
     def predict(self, scores: Tensor) -> NDArray[Any]:
         """Return targets in their own units."""
         targets: NDArray[Any] = (scores * self._std + self._mean).numpy()
@@ -87,3 +129,12 @@ class StandardizedError(Objective):
     def state(self) -> dict[str, list[float]]:
         """Mean and standard deviation of each target."""
         return {"mean": self._mean.tolist(), "std": self._std.tolist()}
+
+
+def _counts(ptr: NDArray[np.int64]) -> Tensor:
+    return torch.from_numpy(np.diff(ptr).astype(np.float32))
+
+
+def _owners(ptr: NDArray[np.int64]) -> Tensor:
+    """Return the network of each item."""
+    return torch.from_numpy(np.arange(len(ptr) - 1).repeat(np.diff(ptr)))

@@ -10,7 +10,7 @@ from leap.pipeline.datasets import dataset_card
 from leap.store.keys import digest
 from leap.store.option import Option, Options, option_fields
 
-ALGORITHM = 1  # raised when the same options give other results
+ALGORITHM = 2  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
 PATIENCE = 10
 DEFAULT_RUNS, DEFAULT_CHECKPOINT_STEPS = "runs", 500

@@ -1,6 +1,6 @@
 """Which artifacts a training needs, and what a network must know about the dataset."""
 
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from leap.models.network_config import DatasetFacts, needs_neighborhoods, transform_name, uses_cached_transform
 from leap.models.registries import ENCODINGS
@@ -9,7 +9,7 @@ from leap.pipeline.derived import RECIPES, DectRecipe, NeighborhoodsRecipe, Reci
 from leap.pipeline.training.options import TrainOptions
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
-from leap.store.graphs import StoredGraphs
+from leap.store.graphs import GraphStream, StoredGraphs
 
 SUBSTITUTES = get_args(FeatureChoice)
 TASKS = ("graph-classification", "graph-regression", "node-classification")
@@ -70,6 +70,31 @@ def recipes_for(options: TrainOptions, *, is_categorical: bool) -> list[Recipe]:
 def name_in_batch(encoding: Artifact) -> str:
     """Name under which a network finds a stored encoding."""
     return transform_name(encoding.params["hops"]) if encoding.kind == DectRecipe.kind else encoding.kind
+
+
+class Inputs(NamedTuple):
+    """The artifacts that batches are made of."""
+
+    dataset: Artifact
+    neighborhoods: list[Artifact]
+    encodings: list[Artifact]
+    with_stats: bool
+
+    def stream(self, memory_bytes: int) -> GraphStream:
+        """Return a stream of all graphs, whose parts share what is in memory."""
+        return GraphStream(
+            self.dataset,
+            self.neighborhoods,
+            {name_in_batch(encoding): encoding for encoding in self.encodings},
+            memory_bytes=memory_bytes,
+            with_stats=self.with_stats,
+        )
+
+
+def mean_nodes(dataset: Artifact) -> float:
+    """Mean number of nodes of a dataset's graphs, at least 1."""
+    graphs = StoredGraphs.of(dataset)
+    return max(1.0, graphs.num_nodes / max(1, graphs.num_graphs))
 
 
 def needs_statistics(options: TrainOptions) -> bool:

@@ -83,6 +83,11 @@ class Pick(NamedTuple):
         caps = {f"cap of {hops} hops": str(hoods.cap) for hops, hoods in self.selection.neighborhoods.items()}
         return self.block.columns | caps
 
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of its graphs."""
+        return int(self.block.tables["nodes"].lengths.take(self.places).sum())
+
 
 def assemble(picks: Sequence[Pick]) -> tuple[ArrayBatch, Ids, Ids]:
     """Return the batches of picks as one batch, their disjoint union in the order of the picks.

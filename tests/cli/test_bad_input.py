@@ -408,7 +408,7 @@ def test_debugging_changes_no_exit_code(leap, filled):
 @pytest.mark.parametrize("command", ["train", "sweep"])
 @pytest.mark.parametrize(
     ("part", "has_folder"),
-    [("leap.pipeline.derived.rwpe.RwpeRecipe.check", False), ("leap.pipeline.engine.jobs.run_fold", True)],
+    [("leap.pipeline.derived.rwpe.RwpeRecipe.check", False), ("leap.pipeline.engine.fold.begin_fold", True)],
 )
 def test_unexpected_errors_of_training_leave_their_traceback_where_the_message_says(
     leap, filled, tmp_path, monkeypatch, command, part, has_folder

@@ -22,6 +22,10 @@ def test_a_dry_run_prints_the_published_counts_and_trains_nothing(leap, filled, 
     plain = leap("train", "letters-low", "-b", "nomp", "-e", "rwpe", "--dim", "6", "--dry-run")
     assert "3,679" in plain.out
     assert "stored" in plain.out
+    assert ", in stacks of up to 27 folds; " in plain.out
+    assert shown.json["stack"] == 27
+    alone = leap("train", "letters-low", "-b", "gcn", "--dry-run", "--json", "--stack", 1)
+    assert alone.json["stack"] == 1
     assert not (tmp_path / "runs").exists()
 
 
@@ -63,6 +67,7 @@ def test_a_cached_training_loads_neither_torch_nor_pyg(leap, lightly, filled, tm
         (("--projection", "conv"), "no projection 'conv'. Did you mean 'conv1d'?"),
         (("--hops", "1", "--hops", "2", "--hops", "3"), "must divide"),
         (("--epochs", "0"), "epochs is 0"),
+        (("--stack", "0"), "stack is 0"),
         (("--folds", "1"), "folds is 1"),
         (("--epochs", "9" * 20), "epochs is 99999999999999999999: input should be less than"),
         (("--batch-size", "9" * 20), "batch_size is 99999999999999999999: input should be less than"),
@@ -105,20 +110,20 @@ def test_a_finished_run_is_read_where_nothing_can_be_written(leap, filled, read_
 
 
 def test_a_disk_that_fills_up_in_training_keeps_the_folds_that_are_done(leap, filled, tmp_path, mount, monkeypatch):
-    from leap.pipeline.engine import jobs
+    from leap.pipeline.engine import fold
 
     small = tmp_path / "small"
     small.mkdir()
     mount(small, "-t", "tmpfs", "-o", "size=4m", "tmpfs")
-    trained, real = [], jobs.run_fold
+    trained, real = [], fold.begin_fold
 
-    def filling(job):
+    def filling(job, *arguments):
         if not trained.append(job.split.number) and trained == [0, 1]:
             (small / "ballast").write_bytes(bytes(shutil.disk_usage(small).free))
-        return real(job)
+        return real(job, *arguments)
 
-    monkeypatch.setattr(jobs, "run_fold", filling)
-    request = ("train", "letters-low", "-b", "gcn", "-e", "none", *QUICK, "--run", small / "runs" / "one")
+    monkeypatch.setattr(fold, "begin_fold", filling)
+    request = ("train", "letters-low", "-b", "gcn", "-e", "none", *QUICK, "--stack", 1, "--run", small / "runs" / "one")
     shown = leap(*request)
     assert (shown.code, shown.out) == (2, "")
     first, error = shown.err.splitlines()

@@ -13,7 +13,7 @@ from leap.models.encodings import NodeData
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts, NetworkConfig
 from leap.models.rows import Rows
-from leap.models.stack import Stack, can_stack
+from leap.models.stack import Stack
 from leap.models.transform import Statistics
 from leap.pipeline import khop
 from leap.store.errors import InvalidInputError
@@ -196,10 +196,10 @@ def test_what_is_not_a_number_stays_in_its_network() -> None:
     ],
 )
 def test_what_cannot_be_stacked_is_a_stack_of_one(config: NetworkConfig, facts: DatasetFacts) -> None:
-    assert not can_stack(config, facts)
     torch.manual_seed(0)
     network = Network(config, facts).eval()
     stack = Stack(config, facts).eval()
+    assert not stack.is_grouped
     stack.add([network.state_dict()])
     x, nodes, _ = batch(0, facts, 5)
     assert torch.equal(stack(x, nodes), network(x, nodes))

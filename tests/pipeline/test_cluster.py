@@ -29,6 +29,48 @@ def results(workforce, tasks=3, seconds=0.0):
     return sorted(found)
 
 
+def countdown(number):
+    if number < 0:
+        raise ValueError(number)
+    yield from range(number)
+    if number == 3:
+        raise RuntimeError("three")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_streams_hand_over_their_items_and_fail_alone(workers):
+    """In this process as they come; from another one not those of a stream that fails in the end."""
+    items, failed, waited = [], [], []
+    with employ(Workforce(workers), 4, 0.0) as runner:
+        runner.run_streams(
+            countdown,
+            [(number,) for number in (2, -1, 3, 1)],
+            items.append,
+            lambda arguments, error: failed.append((arguments, type(error))),
+            lambda: waited.append(1),
+        )
+    assert sorted(items) == [0, 0, 1] if workers else [0, 1, 0, 1, 2, 0]
+    assert sorted(failed) == [((-1,), ValueError), ((3,), RuntimeError)]
+    assert bool(waited) == bool(workers)
+
+
+def test_a_stream_whose_items_nobody_wants_is_closed():
+    closed = []
+
+    def stream():
+        try:
+            yield from range(9)
+        finally:
+            closed.append(True)
+
+    def refuse(item):
+        raise LookupError(item)
+
+    with pytest.raises(LookupError), employ(Workforce(0), 1, 0.0) as runner:
+        runner.run_streams(stream, [()], refuse, lambda *_: None, lambda: None)
+    assert closed == [True]
+
+
 @pytest.mark.parametrize(
     ("workforce", "tasks", "seconds"),
     [(Workforce(), 100, 0.5), (Workforce(), 1, 1e6), (Workforce(0), 100, 1e6), (Workforce(2), 0, 0.0)],

@@ -11,7 +11,7 @@ import torch
 
 from leap.pipeline import Context, TrainOptions, Workforce, sweep, train
 from leap.pipeline.engine import engine as module
-from leap.pipeline.engine import jobs
+from leap.pipeline.engine import fold
 from leap.pipeline.engine.results import results_table
 from leap.pipeline.engine.sweep import plan_sweep
 from leap.pipeline.events import FoldEnded, FoldsProgress
@@ -36,13 +36,13 @@ def shapes(tmp_path, write_shapes):
 @pytest.fixture
 def trained(monkeypatch):
     """Folds that are trained in this process, as (run, fold)."""
-    folds, real = [], jobs.run_fold
+    folds, real = [], fold.begin_fold
 
-    def noting(job):
+    def noting(job, *arguments):
         folds.append((job.fingerprint, job.split.number))
-        return real(job)
+        return real(job, *arguments)
 
-    monkeypatch.setattr(jobs, "run_fold", noting)
+    monkeypatch.setattr(fold, "begin_fold", noting)
     return folds
 
 
@@ -224,15 +224,15 @@ def test_results_stay_when_the_files_of_a_named_dataset_are_gone(write_sweep, to
 
 def test_a_fold_that_fails_leaves_the_others_and_is_tried_again(context, write_sweep, shapes, tmp_path, monkeypatch):
     file, runs = write_sweep(datasets=shapes, encodings=["none", "rwpe", "lape"]), tmp_path / "runs"
-    attempts, real = [], jobs.run_fold
+    attempts, real = [], fold.begin_fold
 
-    def breaking(job):
+    def breaking(job, *arguments):
         attempts.append((job.options.network.encoding, job.split.number))
         if attempts.count(("rwpe", 1)) == 1 and attempts[-1] == ("rwpe", 1):
             raise OSError("the disk is on fire")
-        return real(job)
+        return real(job, *arguments)
 
-    monkeypatch.setattr(jobs, "run_fold", breaking)
+    monkeypatch.setattr(fold, "begin_fold", breaking)
     first = sweep(file, context, runs=runs)
     assert [outcome.state for outcome in first.outcomes] == ["trained", "failed", "trained"]
     text, kept = first.failed[0].error.split(" The traceback is in ")
@@ -262,7 +262,7 @@ def test_an_unexpected_error_of_a_worker_keeps_the_workers_traceback(write_sweep
     assert text == "fold 1: unexpected KeyError: 'progress'."
     kept = Path(kept.removesuffix("."))
     assert kept.parent == broken
-    assert "in run_fold" in kept.read_text()
+    assert "in train_stack" in kept.read_text()
     assert result.failed[0].traceback.startswith(kept.read_text())
 
 

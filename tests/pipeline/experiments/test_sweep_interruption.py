@@ -100,6 +100,26 @@ def test_a_sweep_killed_three_times_has_the_results_of_an_unbroken_one(file, tmp
     assert all(torch.equal(ours[path][name], theirs[path][name]) for path in ours for name in ours[path])
 
 
+def workers_of(process):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in children if any("spawn_main" in word for word in child.cmdline())]
+    return []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 6])
+def test_a_killed_worker_loses_nothing_that_its_folds_had_saved(file, tmp_path, size):
+    """Another one claims them, in the same command."""
+    finish(start(file, tmp_path / "store", tmp_path / "unbroken"))
+    broken = tmp_path / "broken"
+    process = start(file, tmp_path / "store", broken, "--stack", str(size))
+    assert wait_until(process, lambda: epochs_done(broken) >= 20 and workers_of(process))
+    workers_of(process)[0].kill()
+    assert finish(process)["trained"] == RUNS
+    assert results(broken) == results(tmp_path / "unbroken")
+
+
 def finished(runs):
     return len(list(runs.glob("*/metrics.json")))
 

@@ -12,10 +12,11 @@ import pytest
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import TrainOptions, train
-from leap.pipeline.engine.jobs import make_jobs, run_fold
+from leap.pipeline.engine.jobs import make_jobs
 from leap.pipeline.engine.prepare import prepare
 from leap.pipeline.engine.results import results_table
 from leap.pipeline.engine.run_folder import RunFolder
+from leap.pipeline.engine.stacks import run_fold
 from leap.store.errors import InvalidInputError, WorkFailedError
 from tests import paused
 from tests.processes import PATIENCE_SECONDS, wait_until
@@ -189,15 +190,16 @@ def test_a_late_worker_does_not_write_into_the_folder_of_another_run(context, sh
     other = OPTIONS.model_copy(update={"lr": 0.05})
     train(str(shapes), other, context, run=run)
     before = snapshot(run)
-    with pytest.raises(WorkFailedError, match="another run's by now"):
-        run_fold(late)
+    error = run_fold(late).error
+    assert isinstance(error, WorkFailedError)
+    assert "another run's by now" in str(error)
     assert snapshot(run) == before
 
 
 def test_a_fold_that_another_worker_has_done_is_not_trained_again(context, shapes, unbroken, snapshot):
     again = planned_folds(unbroken, shapes, context)[1]
     before = snapshot(unbroken)
-    assert run_fold(again)["test"] == scores(unbroken)[1][1]
+    assert run_fold(again).result["test"] == scores(unbroken)[1][1]
     assert snapshot(unbroken) == before
 
 

@@ -8,11 +8,13 @@ import pytest
 import yaml
 
 from leap.pipeline import Context, Workforce, predict, train
-from leap.pipeline.engine.jobs import make_jobs, run_fold
+from leap.pipeline.engine.jobs import make_jobs
 from leap.pipeline.engine.prepare import prepare
 from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.engine.run_writer import RunWriter
-from leap.pipeline.training import loop
+from leap.pipeline.engine.stacks import run_fold
+from leap.pipeline.training.loop import StackTrainer
+from leap.pipeline.training.trainee import Trainee
 from leap.store import Store
 from leap.store.collect import plan_collection, remove
 from leap.store.errors import InvalidInputError, WorkFailedError
@@ -95,13 +97,13 @@ def test_a_fold_whose_files_are_damaged_is_not_done(context, options, shapes, st
 
 def test_what_a_training_reads_is_kept_from_its_start(options, shapes, run, tmp_path, monkeypatch):
     context = Context(Store.open(tmp_path / "store"), workforce=Workforce(0))
-    verdicts, work = [], loop.Training.run
+    verdicts, work = [], StackTrainer.run
 
     def collecting(self, *arguments):
         verdicts.extend(plan_collection(context.store, keep_days=0))
-        work(self, *arguments)
+        return work(self, *arguments)
 
-    monkeypatch.setattr(loop.Training, "run", collecting)
+    monkeypatch.setattr(StackTrainer, "run", collecting)
     train(shapes, options(backbone="gcn", encoding="rwpe"), context, run=run)
     assert {verdict.artifact.kind for verdict in verdicts} == {"dataset", "rwpe"}
     assert all(verdict.keep and "used by run one" in verdict.reason for verdict in verdicts)
@@ -138,13 +140,13 @@ def test_a_folder_where_a_file_belongs_is_named_before_any_training(context, opt
 
 def remove_during_training(monkeypatch, folder):
     """Have a folder removed in the middle of the first fold."""
-    train_epoch = loop.Training._train_epoch
+    finish_epoch = Trainee.finish_epoch
 
-    def train_and_remove(self, part):
-        train_epoch(self, part)
+    def remove_and_finish(self, *arguments):
         shutil.rmtree(folder, ignore_errors=True)
+        finish_epoch(self, *arguments)
 
-    monkeypatch.setattr(loop.Training, "_train_epoch", train_and_remove)
+    monkeypatch.setattr(Trainee, "finish_epoch", remove_and_finish)
 
 
 @pytest.mark.parametrize("removed", ["", "fold-0"], ids=["run", "fold"])
@@ -179,8 +181,9 @@ def test_a_fold_that_begins_after_its_run_was_removed_is_not_trained(context, op
     facts = {"label": "shapes", "seconds": 1.0, "memory_gb": 1.0, "checkpoint_steps": 500}
     job = make_jobs(prepared, RunFolder(run), context, **facts)[0]
     shutil.rmtree(run)
-    with pytest.raises(WorkFailedError, match="was removed while its run was being trained"):
-        run_fold(job)
+    outcome = run_fold(job)
+    assert isinstance(outcome.error, WorkFailedError)
+    assert "was removed while its run was being trained" in str(outcome.error)
 
 
 @pytest.mark.parametrize(

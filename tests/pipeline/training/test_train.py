@@ -13,7 +13,8 @@ from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, train
 from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.events import EpochEnded
-from leap.pipeline.training import loop
+from leap.pipeline.training import trainee
+from leap.pipeline.training.loop import StackAdam, StackTrainer
 from leap.store.errors import DamagedCheckpointWarning, InvalidInputError, WorkFailedError
 
 
@@ -174,7 +175,7 @@ def test_a_resumed_run_ends_with_the_same_bits(context, options, shapes, run, mo
     """Stop at any write of a checkpoint, inside an epoch or after it, before or after the bytes are there."""
     chosen = options(backbone="nomp", encoding="lape+leap-l", batch_size=8)
     whole = train(shapes, chosen, context, run=run.parents[1] / "whole", checkpoint_steps=2)
-    save, count = loop.save, 0
+    save, count = trainee.save, 0
 
     def failing(path, content):
         nonlocal count
@@ -185,10 +186,10 @@ def test_a_resumed_run_ends_with_the_same_bits(context, options, shapes, run, mo
         if count == writes:
             raise Interrupted
 
-    monkeypatch.setattr(loop, "save", failing)
+    monkeypatch.setattr(trainee, "save", failing)
     with pytest.raises(Interrupted):
         train(shapes, chosen, context, run=run, force=True, checkpoint_steps=2)
-    monkeypatch.setattr(loop, "save", save)
+    monkeypatch.setattr(trainee, "save", save)
     with pytest.raises(InvalidInputError, match="--resume"):
         train(shapes, chosen, context, run=run)
     resumed = train(shapes, chosen, context, run=run, resume=True, checkpoint_steps=2)
@@ -202,7 +203,7 @@ def test_a_resumed_run_ends_with_the_same_bits(context, options, shapes, run, mo
 def test_a_resume_repeats_no_more_steps_than_stated(context, options, shapes, run, monkeypatch):
     chosen = options(backbone="gcn", encoding="none", batch_size=8, folds=2)
     taken = []
-    step = torch.optim.Adam.step
+    step = StackAdam.step
 
     def counted(self, *args, **kwargs):
         taken.append(1)
@@ -210,10 +211,10 @@ def test_a_resume_repeats_no_more_steps_than_stated(context, options, shapes, ru
             raise Interrupted
         return step(self, *args, **kwargs)
 
-    monkeypatch.setattr(torch.optim.Adam, "step", counted)
+    monkeypatch.setattr(StackAdam, "step", counted)
     with pytest.raises(Interrupted):
         train(shapes, chosen, context, run=run, force=True, checkpoint_steps=4)
-    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    monkeypatch.setattr(StackAdam, "step", step)
     last = torch.load(run / "fold-0" / "last.pt", weights_only=True)["progress"]
     steps_an_epoch = -(-45 // 8)
     assert last["epoch"] * steps_an_epoch + last["step"] >= 9 - 4
@@ -222,7 +223,7 @@ def test_a_resume_repeats_no_more_steps_than_stated(context, options, shapes, ru
 def test_a_finished_run_is_not_trained_again(context, options, shapes, run, monkeypatch):
     chosen = options(backbone="gcn", encoding="none")
     first = train(shapes, chosen, context, run=run)
-    monkeypatch.setattr(loop.Training, "run", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(StackTrainer, "run", lambda *_: pytest.fail("trained again"))
     again = train(shapes, chosen, context, run=run)
     assert again.cached
     assert again.metrics == first.metrics
@@ -252,7 +253,7 @@ def test_checkpoints_hold_no_code(context, options, shapes, run):
 @pytest.mark.parametrize("content", [b"", b"nonsense", "half", "number", None], ids=str)
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_a_checkpoint_that_cannot_be_read_is_no_checkpoint(context, options, shapes, run, name, content):
-    """The fold starts again, to the same bits."""
+    """Without last.pt the fold starts again, to the same bits; best.pt is written anew, and not read."""
     chosen = options(backbone="nomp", encoding="lape+leap-l")
     whole = train(shapes, chosen, context, run=run)
     kept = weights(run, 0, "last"), weights(run)
@@ -261,9 +262,11 @@ def test_a_checkpoint_that_cannot_be_read_is_no_checkpoint(context, options, sha
     path = run / "fold-0" / f"{name}.pt"
     if content is None:
         path.unlink()
-        resumed = train(shapes, chosen, context, run=run, resume=True)
     else:
         damage(path, content)
+    if content is None or name == "best":
+        resumed = train(shapes, chosen, context, run=run, resume=True)
+    else:
         with pytest.warns(DamagedCheckpointWarning, match=rf"fold-0/{name}\.pt cannot be read .* counts as missing"):
             resumed = train(shapes, chosen, context, run=run, resume=True)
     assert without_times(resumed.metrics) == without_times(whole.metrics)

@@ -59,7 +59,7 @@ def test_a_worker_with_several_threads_is_refused_with_the_command_to_use(store,
         assert refused.returncode == 2, refused.stderr
         text = json.loads(refused.stdout)["error"]["message"]
         assert text.startswith("the Dask worker tcp://")
-        assert " has 4 threads, and a process trains one fold at a time." in text
+        assert " has 4 threads, and a process trains one stack of folds at a time." in text
         assert f"start workers with 'dask worker {address} --nthreads 1 --nworkers N'." in text
         assert not (tmp_path / "run").exists()
 
