@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leap.models.devices import send
 from leap.models.kernels.adam_loops import adam_update
 from leap.store.errors import InvalidInputError
 
@@ -68,7 +69,7 @@ class StackAdam:
     def keep(self, slots: Sequence[int] | NDArray[np.int64]) -> None:
         """Forget all networks but these, which are numbered in this order from now on."""
         chosen = np.asarray(slots, np.int64)
-        places = torch.from_numpy(chosen).to(self._averages.device)
+        places = send(torch.from_numpy(chosen), self._averages.device)
         self._averages, self._squares = self._averages[places], self._squares[places]
         self._steps = self._steps[chosen]
 
@@ -108,7 +109,7 @@ class StackAdam:
             addresses = (part.data_ptr() for part in (flat, given, self._averages, self._squares))
             adam_update(*addresses, flat.shape[1], BETAS, EPS, corrected, roots)
             return
-        rate, root = (torch.from_numpy(part).to(flat.device, flat.dtype)[:, None] for part in (corrected, roots))
+        rate, root = (send(torch.from_numpy(part).to(flat.dtype), flat.device)[:, None] for part in (corrected, roots))
         self._averages.lerp_(gradients, 1.0 - BETAS[0])
         self._squares.mul_(BETAS[1]).addcmul_(gradients, gradients, value=1.0 - BETAS[1])
         flat.sub_(rate * (self._averages / (self._squares.sqrt() / root + EPS)))

@@ -6,20 +6,22 @@ zeros. What message passing needs from the edges is computed once for all layers
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
 from torch_geometric.utils import add_self_loops
 from typing_extensions import override
 
 from leap.models import grouped
+from leap.models.devices import send
 from leap.models.layers import Noisy, add_bias, linear, transform_sequences
-from leap.models.messages import attend, gather, gcn_weights, sum_weights
+from leap.models.messages import Weights, attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
@@ -53,6 +55,11 @@ class GraphBatch:
     def pool(self, rows: Tensor) -> Tensor:
         """Sum the rows of each graph."""
         return grouped.pool(rows, self.sequences())
+
+    def to(self, device: torch.device | str) -> "GraphBatch":
+        """Return the same on a device, with the pointers kept on the host too."""
+        edge_index, ptr, batch = (send(each, device) for each in (self.edge_index, self.ptr, self.batch))
+        return replace(self, edge_index=edge_index, ptr=ptr, batch=batch, host_ptr=self.sequences())
 
     def sequences(self) -> NDArray[np.int64]:
         """Return `ptr` as an array on the host."""
@@ -216,7 +223,10 @@ class NompBackbone(Backbone, Noisy):
 
 
 class GpsBackbone(Backbone):
-    """PyG's GPS layers: message passing and global attention side by side."""
+    """GPS layers: message passing and global attention side by side.
+
+    The parameters are those of PyG's layer. Its forward pass pads graphs to the largest, for which it asks the device.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
         super().__init__()
@@ -228,10 +238,23 @@ class GpsBackbone(Backbone):
 
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        x = self.embed(x)
-        for layer in self.layers if len(x) else ():  # attention over no nodes is not defined
-            x = layer(x, graphs.edge_index, graphs.batch)
+        x, weights = self.embed(x), sum_weights(graphs.edge_index, len(x))
+        for layer in self.layers if len(x) else ():  # normalizing no nodes is not defined
+            assert isinstance(layer, GPSConv)
+            x = _gps_layer(layer, x, graphs, weights)
         return self.readout(x)
+
+
+def _gps_layer(layer: GPSConv, x: Tensor, graphs: GraphBatch, weights: Weights) -> Tensor:
+    drop = layer.dropout if layer.training else 0.0
+    attention = layer.attn
+    summed = layer.conv.nn(gather(x, graphs.edge_index, weights))
+    near = layer.norm1(dropout(summed, drop) + x)
+    mapped = linear(x, attention.in_proj_weight, attention.in_proj_bias, None)
+    seen = attention.out_proj(grouped.self_attention(mapped, graphs.sequences()))
+    out = near + layer.norm2(dropout(seen, drop) + x)
+    result: Tensor = layer.norm3(out + layer.mlp(out))
+    return result
 
 
 def make_backbone(

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from leap.models import noise
 from leap.models.backbones import GraphBatch
+from leap.models.devices import send
 from leap.models.encoder import LEAP
 from leap.models.layers import Noisy
 from leap.models.network_config import LEAP_PARTS, DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
@@ -34,6 +35,18 @@ class NodeData:
     neighborhoods: Mapping[int, Neighborhoods] = field(default_factory=dict)
     stats: Mapping[int, Statistics] = field(default_factory=dict)
     encodings: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def to(self, device: torch.device | str) -> "NodeData":
+        """Return the same on a device, which the host does not wait for; pointers that it has stay with it."""
+        return NodeData(
+            self.graphs.to(device),
+            {
+                hops: hoods.torch().map(lambda tensor: send(tensor, device))
+                for hops, hoods in self.neighborhoods.items()
+            },
+            {hops: Statistics(*(send(tensor, device) for tensor in stats)) for hops, stats in self.stats.items()},
+            {name: send(tensor, device) for name, tensor in self.encodings.items()},
+        )
 
     def encoding(self, kind: str) -> Tensor:
         """Return a stored encoding, or say that the batch lacks it."""
@@ -89,12 +102,13 @@ class SignlessEncoding(FixedEncoding, Noisy):
             return stored
         graphs = nodes.graphs
         if rows is None or rows.noise is None:
-            signs = torch.randint(0, 2, (graphs.num_graphs, self.out_channels), dtype=stored.dtype) * 2 - 1
+            drawn = torch.randint(0, 2, (graphs.num_graphs, self.out_channels))  # the same on all devices
+            signs = send(drawn, stored.device).to(stored.dtype) * 2 - 1
         else:
             keys = noise.site(rows.noise, self.first_site)
             assert keys is not None
             signs = noise.signs(keys, rows.ptr, self.out_channels, stored)
-        return stored * signs.to(stored.device)[graphs.batch]
+        return stored * signs[graphs.batch]
 
 
 class LeapEncoding(NodeEncoding):

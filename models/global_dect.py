@@ -1,5 +1,6 @@
 """The global classifiers dect-4k and dect-65k: the transform of a whole graph as an image, read by a small CNN."""
 
+import math
 from typing import ClassVar
 
 import torch
@@ -83,8 +84,13 @@ class GlobalDect(GraphBackbone):
         centred = centred * ~constant[batch].unsqueeze(1)
         unit = self.directions / torch.linalg.vector_norm(self.directions, dim=0).clamp_min(1e-12)
         heights = (centred / (radius + MARGIN)[batch].unsqueeze(1)) @ unit
-        edges = graphs.edge_index[:, graphs.edge_index[0] < graphs.edge_index[1]]
-        tops = torch.maximum(heights[edges[0]], heights[edges[1]])
+        edges = graphs.edge_index
+        is_first = edges[0] < edges[1]
+        if x.device.type == "cpu":
+            edges = edges[:, is_first]
+            tops = torch.maximum(heights[edges[0]], heights[edges[1]])
+        else:  # the host does not know how many there are; an edge's other direction lies above every threshold
+            tops = torch.maximum(heights[edges[0]], heights[edges[1]]).masked_fill(~is_first[:, None], math.inf)
         image = heights.new_zeros(count, heights.shape[1], len(self.thresholds))
         image = image.index_add(0, batch, self._below(heights))
         return image.index_add(0, batch[edges[0]], self._below(tops), alpha=-self.edge_weight)

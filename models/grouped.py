@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from leap.models.devices import segments, send
 from leap.models.fused import refuse_second_derivatives
 from leap.models.kernels.attention_loops import attention_backward, attention_forward, count_pairs
 from leap.models.kernels.grouped_loops import (
@@ -34,7 +35,6 @@ from leap.models.noise import Keys, attention_factors, dropout_factors, limit_an
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import check_pointers
-from leap.store.graphs.ragged import spread
 
 Pointers = NDArray[np.int64]
 
@@ -270,7 +270,7 @@ def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
         result: Tensor = _Pool.apply(x, starts)
         return result
     check_pointers("ptr", starts, len(x))
-    groups = torch.from_numpy(np.repeat(np.arange(len(starts) - 1), np.diff(starts))).to(x.device)
+    groups, _ = segments(starts, x.device)
     return x.new_zeros(len(starts) - 1, x.shape[1]).index_add(0, groups, x)
 
 
@@ -440,8 +440,8 @@ def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -
     if len(rows) == 1:
         slot = int(rows.slots[0])
         return torch.nn.functional.linear(x, weight[slot], None if bias is None else bias[slot])
-    slots = torch.from_numpy(rows.slots).to(x.device)
-    places, longest = _places(rows.ptr, x.device)
+    slots = send(torch.from_numpy(rows.slots), x.device)
+    places, longest = _places(rows.ptr, rows.segments(x.device))
     padded = x.new_zeros(len(rows) * longest, x.shape[1]).index_copy(0, places, x).view(len(rows), longest, -1)
     turned = weight.index_select(0, slots).transpose(1, 2)
     if bias is None:
@@ -466,11 +466,11 @@ def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:
 
 
 def _padded_attention(qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, drop: float) -> Tensor:
-    places, longest = _places(ptr, qkv.device)
+    places, longest = _places(ptr, segments(ptr, qkv.device))
     groups, columns = len(ptr) - 1, qkv.shape[1]
     padded = qkv.new_zeros(groups * longest, columns).index_copy(0, places, qkv).view(groups, longest, columns)
     query, key, value = padded.split(columns // 3, dim=2)
-    is_key = torch.arange(longest, device=qkv.device) < torch.from_numpy(np.diff(ptr)).to(qkv.device)[:, None]
+    is_key = torch.arange(longest, device=qkv.device) < send(torch.from_numpy(np.diff(ptr)), qkv.device)[:, None]
     scores = torch.bmm(query, key.transpose(1, 2)) / math.sqrt(columns // 3)
     weights = scores.masked_fill(~is_key[:, None], -math.inf).softmax(2).flatten(0, 1).index_select(0, places)
     if len(keys):
@@ -480,8 +480,7 @@ def _padded_attention(qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys,
     return mixed.flatten(0, 1).index_select(0, places)
 
 
-def _places(ptr: Pointers, device: torch.device) -> tuple[Tensor, int]:
+def _places(ptr: Pointers, rows: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
     """Return where rows stand once every group is padded to the longest, and how long that is."""
-    counts = np.diff(ptr)
-    longest = int(counts.max(initial=0))
-    return torch.from_numpy(spread(np.arange(len(counts)) * longest, counts)).to(device), longest
+    longest = int(np.diff(ptr).max(initial=0))
+    return rows[0] * longest + rows[1], longest

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from leap.models import grouped, noise
+from leap.models.devices import send
 from leap.models.rows import Rows
 
 SITES = 4
@@ -77,7 +78,7 @@ class _Spread(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         shape, rows = ctx.known
         sums = grouped.pool(gradients[0].flatten(1), rows.ptr).view(-1, *shape[1:])
-        slots = torch.from_numpy(rows.slots).to(sums.device)
+        slots = send(torch.from_numpy(rows.slots), sums.device)
         return sums.new_zeros(shape).index_copy(0, slots, sums), None
 
 

@@ -23,7 +23,8 @@ class Weights(NamedTuple):
 
 def gcn_weights(edge_index: Tensor, num_nodes: int) -> Weights:
     """Return 1/√(d_a d_b) for simple graphs, where d counts neighbours and the node itself."""
-    degrees = torch.bincount(edge_index[1], minlength=num_nodes) + 1
+    target = edge_index[1]
+    degrees = target.new_ones(num_nodes).index_add(0, target, torch.ones_like(target))
     roots = degrees.to(torch.get_default_dtype()).rsqrt()
     return Weights(roots[edge_index[0]] * roots[edge_index[1]], roots.square())
 

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from leap.models.devices import segments, send
 from leap.models.kernels.counters import FACTORS, GOLDEN, SHIFTS, fill_bits
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
-from leap.store.graphs.ragged import spread
 
 Keys = NDArray[np.uint64]
 
@@ -62,12 +62,12 @@ def torch_bits(keys: Tensor, indices: Tensor) -> Tensor:
 
 def dropout_factors(like: Tensor, drop: float, keys: Keys, rows: Rows) -> Tensor:
     """Return by what dropout multiplies each element of (N, C), by torch operations on the device of `like`."""
-    return _factors(like, drop, _row_bits(keys, rows.ptr, like.shape[1], like.shape[1], like.device))
+    return _factors(like, drop, _row_bits(keys, rows.segments(like.device), like.shape[1], like.shape[1]))
 
 
 def attention_factors(like: Tensor, drop: float, keys: Keys, ptr: NDArray[np.int64]) -> Tensor:
     """As `dropout_factors` for weights (N, longest sequence), counted as if a sequence had ATTENTION_STEP rows."""
-    return _factors(like, drop, _row_bits(keys, ptr, like.shape[1], ATTENTION_STEP, like.device))
+    return _factors(like, drop, _row_bits(keys, segments(ptr, like.device), like.shape[1], ATTENTION_STEP))
 
 
 def signs(keys: Keys, ptr: NDArray[np.int64], columns: int, like: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def signs(keys: Keys, ptr: NDArray[np.int64], columns: int, like: Tensor) -> Ten
     ----------
     ptr : (n + 1,), network i owns the rows ptr[i] to ptr[i + 1] of the signs.
     """
-    return torch.where(_row_bits(keys, ptr, columns, columns, like.device) < 0, -1.0, 1.0).to(like.dtype)
+    return torch.where(_row_bits(keys, segments(ptr, like.device), columns, columns) < 0, -1.0, 1.0).to(like.dtype)
 
 
 def _factors(like: Tensor, drop: float, found: Tensor) -> Tensor:
@@ -85,13 +85,11 @@ def _factors(like: Tensor, drop: float, found: Tensor) -> Tensor:
     return torch.where(_shifted(found, 32) < limit, 0.0, scale).to(like.dtype)
 
 
-def _row_bits(keys: Keys, ptr: NDArray[np.int64], columns: int, step: int, device: torch.device) -> Tensor:
+def _row_bits(keys: Keys, rows: tuple[Tensor, Tensor], columns: int, step: int) -> Tensor:
     """Return bits (N, columns); the index is that of the row inside its network times the step, plus the column."""
-    counts = np.diff(ptr)
-    local = torch.from_numpy(spread(np.zeros_like(counts), counts) * step)
-    own = torch.from_numpy(np.repeat(keys, counts).view(np.int64))
-    places = local.to(device)[:, None] + torch.arange(columns, device=device)
-    return torch_bits(own.to(device)[:, None], places)
+    number, place = rows
+    own = send(torch.from_numpy(keys.view(np.int64)), number.device)[number]
+    return torch_bits(own[:, None], place[:, None] * step + torch.arange(columns, device=number.device))
 
 
 def _signed(value: int) -> int:

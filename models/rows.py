@@ -1,13 +1,15 @@
 """`Rows`: which rows of a batch belong to which network of a stack."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from leap.models.devices import segments, send
 from leap.store.graphs.ragged import pointers
 
 
@@ -25,6 +27,7 @@ class Rows:
     ptr: NDArray[np.int64]
     noise: NDArray[np.uint64] | None
     slots: NDArray[np.int64]
+    _sent: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -44,9 +47,17 @@ class Rows:
     def __len__(self) -> int:
         return len(self.slots)
 
-    def owners(self, device: torch.device | str = "cpu") -> torch.Tensor:
+    def owners(self, device: torch.device) -> Tensor:
         """Return the slot of each row's network, (N,) int64."""
-        return torch.from_numpy(self.slots.repeat(np.diff(self.ptr))).to(device)
+        if device.type == "cpu":
+            return torch.from_numpy(self.slots.repeat(np.diff(self.ptr)))
+        return send(torch.from_numpy(self.slots), device)[self.segments(device)[0]]
+
+    def segments(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return which of the n networks each row belongs to, and its place among its rows; made once per device."""
+        if device not in self._sent:
+            self._sent[device] = segments(self.ptr, device)
+        return self._sent[device]
 
     def times(self, count: int) -> Self:
         """Return rows where each row became `count` consecutive ones."""

@@ -1,10 +1,11 @@
 """`dect`: the differentiable Euler characteristic transform of every neighbourhood (paper, section 3.1).
 
 Float32 on the CPU goes through `fused`. The plain path here serves any device and precision, with autograd's own
-gradients and memory bounded by chunks.
+gradients and memory bounded by blocks.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -104,28 +105,28 @@ def _dect(
     if x.dtype in (torch.float16, torch.bfloat16):  # too coarse for sums of squares, and float16 ends at 65,504
         wide = (x.float(), neighborhoods, directions.float(), thresholds.float(), scale)
         return _dect(*wide, stats, edge_weight, rows).to(x.dtype)
-    hoods = neighborhoods.numpy() if x.device.type == "cpu" else neighborhoods
+    on_host = x.device.type == "cpu"
+    hoods = neighborhoods.numpy() if on_host else neighborhoods
     _check(x, hoods, directions, thresholds, scale, stats, edge_weight, rows)
-    index = None
-    if x.device.type == "cpu":  # on others torch looks after its indices
-        index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x))
-    order = None
-    grid = thresholds.detach().double().cpu().numpy()
-    if not (grid[1:] > grid[:-1]).all():
-        thresholds, order = thresholds.sort()
     statistics = None if stats is None else (stats[0].detach(), stats[1].detach())
     numbers = (float(scale), statistics, float(edge_weight))
-    fits = np.isfinite(grid).all() and scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
-    if index is not None and x.dtype == torch.float32 and fits:
-        out = fused_dect(x, index, directions, thresholds, *numbers, rows)
-    else:
-        if index is not None:
-            node_ptr, nodes, edge_ptr, *ends = index
-            hoods = replace(hoods, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=np.stack(ends))
-        # What does not fit: thresholds that are not numbers, as when learning them diverges, or beyond float32.
-        kind = x.dtype if fits else torch.float64
-        out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers, rows).to(x.dtype)
-    return out if order is None else torch.empty_like(out).index_copy(2, order, out)
+    fits = scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
+    if on_host:  # on others torch looks after its indices, and nothing waits for numbers from there
+        node_ptr, nodes, edge_ptr, *ends = index_arrays(
+            hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x)
+        )
+        grid = thresholds.detach().double().numpy()
+        # Thresholds that are not numbers, as when learning them diverges, do not fit either.
+        fits = fits and bool(np.isfinite(grid).all())
+        if fits and x.dtype == torch.float32:
+            index, order = (node_ptr, nodes, edge_ptr, ends[0], ends[1]), None
+            if not (grid[1:] > grid[:-1]).all():
+                thresholds, order = thresholds.sort()
+            out = fused_dect(x, index, directions, thresholds, *numbers, rows)
+            return out if order is None else torch.empty_like(out).index_copy(2, order, out)
+        hoods = replace(hoods, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=np.stack(ends))
+    kind = x.dtype if fits else torch.float64
+    return plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers, rows).to(x.dtype)
 
 
 # Compiled kernels and numpy are nothing that torch.compile could trace: there it breaks the graph and runs as it is.
@@ -192,18 +193,21 @@ def plain_dect(
     edge_weight: float,
     rows: Rows | None = None,
 ) -> Tensor:
-    """Evaluate `dect` with vectorized torch operations."""
+    """Evaluate `dect` with vectorized torch operations, none of which makes the host wait for a device."""
     hoods = neighborhoods.torch().to(x.device)
-    node_ptr, edge_ptr, nodes, edges = hoods.node_ptr, hoods.edge_ptr, hoods.nodes.long(), hoods.edges.long()
-    owner = torch.repeat_interleave(torch.arange(len(hoods), device=x.device), node_ptr.diff())
-    edge_owner = torch.repeat_interleave(torch.arange(len(hoods), device=x.device), edge_ptr.diff())
+    nodes, edges = hoods.nodes.long(), hoods.edges.long()
+    sizes = hoods.node_ptr.diff()
+    owner = torch.repeat_interleave(sizes, output_size=len(nodes))
+    edge_owner = torch.repeat_interleave(hoods.edge_ptr.diff(), output_size=edges.shape[1])
     # Centring keeps float32 differences exact for features far from zero; the transform does not notice it. By the
     # median: what is huge or not finite must not be felt outside its neighbourhoods.
     shift = x.detach().nanmedian(0).values.nan_to_num(0.0, 0.0, 0.0) if x.numel() else x.new_zeros(x.shape[1])
     centred = x - shift
     heights = _along(directions, centred, rows)
+    if not len(x):  # multiplied, so that a gradient, of zeros, can be asked for
+        return heights[:, :, None] * thresholds
     if stats is None:
-        mean, extent = _statistics(centred, x, owner, nodes, node_ptr)
+        mean, extent = _statistics(centred, x, owner, nodes, sizes)
     else:
         mean, extent = stats[0].to(x) - shift, stats[1].to(x)
     offsets = _along(directions, mean, rows)
@@ -211,22 +215,36 @@ def plain_dect(
     tops = torch.maximum(heights[edges[0]], heights[edges[1]])
     node_heights = (heights[nodes] - offsets[owner]) * inverse[owner, None]
     edge_heights = (tops - offsets[edge_owner]) * inverse[edge_owner, None]
-    pieces = []
-    for lo, hi in _chunks(node_ptr, edge_ptr, directions.shape[-1] * len(thresholds)):
-        n, e = slice(int(node_ptr[lo]), int(node_ptr[hi])), slice(int(edge_ptr[lo]), int(edge_ptr[hi]))
-        arguments = (
-            (node_heights[n], owner[n] - lo),
-            (edge_heights[e], edge_owner[e] - lo),
-            hi - lo,
-            thresholds,
-            scale,
-            edge_weight,
-        )
-        is_whole = hi - lo == len(hoods)
-        pieces.append(_curves(*arguments) if is_whole else checkpoint(_curves, *arguments, use_reentrant=False))
-    if not pieces:  # no nodes; multiplied, so that a gradient, of zeros, can be asked for
-        return heights[:, :, None] * thresholds
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def curves(directions: slice, thresholds: Tensor) -> Tensor:
+        out = x.new_zeros(len(x), directions.stop - directions.start, len(thresholds))
+        below = torch.sigmoid(scale * (thresholds - node_heights[:, directions, None]))
+        out = out.index_add(0, owner, below)
+        below = torch.sigmoid(scale * (thresholds - edge_heights[:, directions, None]))
+        return out.index_add(0, edge_owner, below, alpha=-edge_weight)
+
+    return _in_blocks(curves, len(nodes) + edges.shape[1], heights.shape[1], thresholds)
+
+
+def _in_blocks(curves: Callable[[slice, Tensor], Tensor], members: int, directions: int, thresholds: Tensor) -> Tensor:
+    """Return the curves of all directions at all thresholds, with about CHUNK_CELLS sigmoids in memory at a time.
+
+    Sigmoids of a block are forgotten and computed again for gradients, except where there is one block. Blocks are of
+    directions, and of thresholds where one direction is too much: so their borders follow from shapes alone.
+    """
+    columns = max(1, CHUNK_CELLS // max(1, members))
+    if directions * len(thresholds) <= columns:
+        return curves(slice(0, directions), thresholds)
+    wide, high = max(1, columns // len(thresholds)), min(columns, len(thresholds))
+    rows = []
+    for low in range(0, directions, wide):
+        block = slice(low, min(low + wide, directions))
+        parts = [
+            checkpoint(curves, block, part, use_reentrant=False, preserve_rng_state=False)
+            for part in thresholds.split(high)
+        ]
+        rows.append(torch.cat(parts, dim=2))
+    return torch.cat(rows, dim=1)
 
 
 def _along(directions: Tensor, points: Tensor, rows: Rows | None) -> Tensor:
@@ -237,11 +255,10 @@ def _along(directions: Tensor, points: Tensor, rows: Rows | None) -> Tensor:
     return grouped.linear(points, directions.mT, None, rows)
 
 
-def _statistics(centred: Tensor, x: Tensor, owner: Tensor, nodes: Tensor, node_ptr: Tensor) -> tuple[Tensor, Tensor]:
+def _statistics(centred: Tensor, x: Tensor, owner: Tensor, nodes: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and largest distance from it, differentiable; rounding errors of a constant neighbourhood count as none."""
-    count = len(node_ptr) - 1
-    sizes = node_ptr.diff().to(x)
-    mean = centred.new_zeros(count, centred.shape[1]).index_add(0, owner, centred[nodes]) / sizes[:, None]
+    count = len(sizes)
+    mean = centred.new_zeros(count, centred.shape[1]).index_add(0, owner, centred[nodes]) / sizes.to(x)[:, None]
     squares = (centred[nodes] - mean[owner]).square().sum(1)
     largest = squares.new_zeros(count).scatter_reduce(0, owner, squares, "amax", include_self=False)
     entries = x.detach().abs().amax(1)[nodes] if x.shape[1] else squares.detach()
@@ -250,30 +267,3 @@ def _statistics(centred: Tensor, x: Tensor, owner: Tensor, nodes: Tensor, node_p
     # The square root has no gradient at zero; constant neighbourhoods get none.
     extent = torch.where(constant, torch.ones_like(largest), largest).sqrt()
     return mean, torch.where(constant, torch.zeros_like(extent), extent)
-
-
-def _chunks(node_ptr: Tensor, edge_ptr: Tensor, cells: int) -> list[tuple[int, int]]:
-    """Cut the neighbourhoods into runs of at most CHUNK_CELLS sigmoids, one neighbourhood at least."""
-    total = ((node_ptr + edge_ptr) * cells).tolist()
-    count = len(total) - 1
-    if count and total[-1] <= CHUNK_CELLS:
-        return [(0, count)]
-    runs, lo = [], 0
-    for hi in range(1, count + 1):
-        if hi == count or total[hi + 1] - total[lo] > CHUNK_CELLS:
-            runs.append((lo, hi))
-            lo = hi
-    return runs
-
-
-def _curves(
-    nodes: tuple[Tensor, Tensor],
-    edges: tuple[Tensor, Tensor],
-    count: int,
-    thresholds: Tensor,
-    scale: float,
-    edge_weight: float,
-) -> Tensor:
-    out = nodes[0].new_zeros(count, nodes[0].shape[1], len(thresholds))
-    out = out.index_add(0, nodes[1], torch.sigmoid(scale * (thresholds - nodes[0][:, :, None])))
-    return out.index_add(0, edges[1], torch.sigmoid(scale * (thresholds - edges[0][:, :, None])), alpha=-edge_weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -91,17 +91,18 @@ class Neighborhoods:
         """Return the same neighbourhoods as tensors, arrays on the CPU; they are shared unless they are read-only."""
         if hasattr(self.nodes, "detach"):  # a tensor, known without importing torch
             return self
-        return self.numpy()._map(graphs.attachment.tensor)
+        return self.numpy().map(graphs.attachment.tensor)
 
     def numpy(self) -> Neighborhoods:
         """Return the same neighbourhoods as numpy arrays."""
-        return self if self.is_numpy else self._map(_as_numpy)
+        return self if self.is_numpy else self.map(_as_numpy)
 
     def to(self, device: Device | str) -> Neighborhoods:
         """Return the same neighbourhoods as tensors on a device."""
-        return self.torch()._map(lambda tensor: tensor.to(device))
+        return self.torch().map(lambda tensor: tensor.to(device))
 
-    def _map(self, function: Any) -> Neighborhoods:
+    def map(self, function: Callable[[Any], Any]) -> Neighborhoods:
+        """Return the same neighbourhoods with a function of an array applied to all four."""
         names = ("node_ptr", "nodes", "edge_ptr", "edges")
         return replace(self, **{name: function(getattr(self, name)) for name in names})
 
