@@ -14,7 +14,7 @@ help:
 	@echo "make test-all   run the slow tests too"
 	@echo "make lint       check style and types"
 	@echo "make docs       put the real output of every example into the documents"
-	@echo "make bench      measure against naive peers"
+	@echo "make bench      measure against naive peers; results and figures go to bench/"
 	@echo "make clean      remove the store, the report and caches, not the environment"
 
 setup: $(STAMP)
@@ -62,7 +62,7 @@ docs: setup
 	$(BIN)/python docs/examples.py --write
 
 bench: setup
-	$(BIN)/python -m benchmarks $(PARTS)
+	$(BIN)/python -m benchmarks $(PARTS) --out bench
 
 clean:
-	rm -rf .leap report dvc_plots .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .leap bench report dvc_plots .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [PART …] [--json] [--repeats N]`: measure parts one after the other on this machine."""
+"""`python -m benchmarks [PART …] [--json] [--out FOLDER]`: measure parts one after the other on this machine."""
 
 import argparse
 import json
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from benchmarks.kernels import measure_dect, measure_khop, measure_lape, measure_leap
 from benchmarks.measuring import Measurement, Session, machine_facts
+from benchmarks.stacks import measure_stacks
 from benchmarks.stages import measure_extract, measure_large
 from benchmarks.streaming import measure_stream
 from benchmarks.training import measure_epoch
@@ -23,24 +24,35 @@ PARTS: dict[str, Callable[[Session], Iterator[Measurement]]] = {
     "leap": measure_leap,
     "dect": measure_dect,
     "epoch": measure_epoch,
+    "stacks": measure_stacks,
     "stream": measure_stream,
     "large": measure_large,
 }
-DEFAULT = ("khop", "extract", "lape", "leap", "dect", "epoch")
+DEFAULT = ("khop", "extract", "lape", "leap", "dect", "epoch", "stacks")
+
+RESULTS = "results.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print a table or one JSON object; stores and files are temporary (some GiB for large)."""
+    """Measure, print tables or one JSON object, and leave that and figures in a folder if there is one.
+
+    Stores and other files are temporary (some GiB for large).
+    """
     chosen = _parse(arguments)
     machine = machine_facts()  # before the load that the run itself causes
     with tempfile.TemporaryDirectory(prefix="leap-bench-") as folder:
-        session = Session(Path(folder), chosen.repeats, chosen.nodes, chosen.edges, chosen.workers)
+        session = Session(Path(folder), chosen.repeats, chosen.nodes, chosen.edges, chosen.workers, out=chosen.out)
+        if session.out is not None:
+            session.out.mkdir(parents=True, exist_ok=True)
         found = [entry for name in chosen.part or DEFAULT for entry in PARTS[name](session)]
+    values = {"machine": machine, "measurements": [entry.as_json() for entry in found], "tables": session.tables}
+    text = json.dumps(values | {"ok": all(entry.ok for entry in found)}, indent=1)
+    if session.out is not None:
+        (session.out / RESULTS).write_text(text + "\n")
     if chosen.json:
-        values = {"machine": machine, "measurements": [entry.as_json() for entry in found]}
-        print(json.dumps(values | {"ok": all(entry.ok for entry in found)}, indent=1))
+        print(text)
     else:
-        _show(machine, found)
+        _show(machine, found, session.tables)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -51,6 +63,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)} (default: all but stream and large)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help=f"leave {RESULTS} and figures there")
     parser.add_argument("--repeats", type=int, default=7, metavar="N", help="turns that medians are taken of (7)")
     parser.add_argument("--nodes", type=int, default=2_000_000, metavar="N", help="nodes of the large graph (2000000)")
     parser.add_argument("--edges", type=int, default=10_000_000, metavar="N", help="its edges (10000000)")
@@ -66,7 +79,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return chosen
 
 
-def _show(machine: dict[str, Any], found: list[Measurement]) -> None:
+def _show(machine: dict[str, Any], found: list[Measurement], tables: dict[str, list[dict[str, Any]]]) -> None:
     console = Console()
     memory = machine["memory_bytes"] / 2**30
     console.print(
@@ -82,6 +95,11 @@ def _show(machine: dict[str, Any], found: list[Measurement]) -> None:
         verdict = "[green]yes[/]" if entry.ok else "[red]no[/]"
         table.add_row(entry.part, entry.what, ours, bound + peer, bound + ratio, f"≥ {target}", verdict)
     console.print(table)
+    for title, rows in tables.items():
+        shown = Table(*rows[0], title=title, title_justify="left")
+        for row in rows:
+            shown.add_row(*map(str, row.values()))
+        console.print(shown)
 
 
 def _amount(value: float, unit: str) -> str:

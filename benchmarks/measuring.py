@@ -71,6 +71,8 @@ class Session:
     Attributes
     ----------
     folder : for stores and files of this run; who made it removes it.
+    out : for figures, which stay; None: none are drawn.
+    tables : what parts found beside their measurements, rows by title.
     repeats : turns that medians are taken of; rivals that take many seconds run once.
     nodes, edges, workers : size of the graph of the part "large", and processes that extract it.
     """
@@ -81,6 +83,8 @@ class Session:
     edges: int = 10_000_000
     workers: int = 2
     seconds_of_loops: dict[int, float] = field(default_factory=dict)
+    out: Path | None = None
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """Tell people what takes long."""
@@ -147,6 +151,13 @@ def seconds_of(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def cpu_seconds_of(work: Callable[[], object]) -> float:
+    """Return the time that this process computed in one call, whatever else the machine did meanwhile."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def median_seconds(work: Callable[[], object], repeats: int, prepare: Callable[[], object] = lambda: None) -> float:

@@ -44,7 +44,7 @@ def measure_epoch(session: Session, epochs: int = EPOCHS) -> Iterator[Measuremen
     rivals = {name: partial(_seconds_of_training, chosen, context, runs) for name, chosen in options.items()}
     session.note(f"epochs of {DATASET}, with PyG's k_hop_subgraph at every step among them")
     with torch.random.fork_rng(devices=[]):
-        rivals["pyg"] = partial(_seconds_of_pyg, *_pyg(context, options["leap-l"]))
+        rivals["pyg"] = partial(_seconds_of_pyg, *pyg_peer(context, options["leap-l"]))
         seconds = contest_of_reports(rivals, session.repeats)
     against = {
         f"epoch of nomp, LEAP-L conv1d on {DATASET}, against PyG alone": ("leap-l", "pyg", PYG_TARGET),
@@ -80,7 +80,7 @@ class PygNetwork(nn.Module):
         return graphs.pool(self.backbone(torch.cat([batch.x, encoding], dim=1), graphs))
 
 
-def _pyg(context: Context, options: TrainOptions) -> tuple[PygNetwork, list[Data], TrainOptions]:
+def pyg_peer(context: Context, options: TrainOptions) -> tuple[PygNetwork, list[Data], TrainOptions]:
     """Return the peer and its data, after a look at whether it computes the same."""
     dataset = context.store.get(ingest(DATASET, context=context)["dataset"].key)
     graphs = list(to_pyg(dataset))

@@ -24,8 +24,11 @@ WAIT_SECONDS = 0.1
 WORKERS_SECONDS = 10.0  # for the first worker to join a scheduler that answers
 ONE_THREAD_EACH = "--nthreads 1 --nworkers N"  # options of 'dask worker'; training needs them, the rest does not
 # Dask tells its workers to give memory back at once. A training step would then spend half its time on having the same
-# pages mapped again.
-_KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
+# pages mapped again; left to itself, the C library still gives back what the step of a large stack will need again.
+KEEP_MEMORY = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+}
 
 Arguments = tuple[Any, ...]
 OnFailed = Callable[[Arguments, Exception], None]
@@ -295,7 +298,7 @@ def _client(address: str) -> Iterator[Any]:
 def _local(workers: int) -> Iterator[DaskRunner]:
     client_class = distributed.Client  # imported before its settings are changed, which it would not complete otherwise
     with (
-        dask.config.set(_KEEP_MEMORY),
+        dask.config.set(KEEP_MEMORY),
         _quiet_tracker(),
         _event_loop() as loop,
         _local_cluster(loop, workers) as cluster,

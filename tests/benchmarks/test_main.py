@@ -20,6 +20,8 @@ def folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         assert session.folder.is_dir()
         yield Measurement("quick", f"{session.repeats} repeats", 0.001, 5.0, 10.0, is_lower_bound=True)
 
+        session.tables["a table"] = [{"name": "first", "count": 3}]
+
     def hungry(session: Session) -> Iterator[Measurement]:
         yield Measurement("hungry", f"{session.nodes} nodes", 5 * 2**30, 4 * 2**30, 1.0, unit="bytes")
 
@@ -40,6 +42,16 @@ def test_without_names_the_default_parts_run_and_leave_nothing_behind(folders: l
     assert printed["ok"] is True
     assert printed["machine"]["versions"]["numpy"]
     assert not folders[0].exists()
+
+
+def test_results_and_figures_stay_in_a_folder(folders: list[Path], capsys, tmp_path: Path) -> None:
+    command.main(["quick", "--out", str(tmp_path / "new" / "bench")])
+    left = json.loads((tmp_path / "new" / "bench" / "results.json").read_text())
+    assert left["ok"] is True
+    assert left["tables"] == {"a table": [{"name": "first", "count": 3}]}
+    out = capsys.readouterr().out
+    for text in ("a table", "count", "first"):
+        assert text in out
 
 
 def test_a_missed_target_is_shown(folders: list[Path], capsys) -> None:

@@ -15,7 +15,7 @@ import pytest
 from leap.pipeline.cluster import InlineRunner, Workforce, employ
 from leap.store.errors import InvalidInputError, WorkFailedError
 from tests.processes import wait_for
-from tests.schedulers import dask_processes
+from tests.schedulers import KEEP_MEMORY, dask_processes
 
 
 def double(value):
@@ -91,16 +91,17 @@ def test_a_cluster_starts_without_a_word_where_the_port_of_dashboards_is_taken(c
     assert capfd.readouterr() == ("", "")
 
 
-def trim_threshold():
-    return os.environ.get("MALLOC_TRIM_THRESHOLD_")
+def thresholds_of_memory():
+    return {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")}
 
 
 def test_workers_keep_their_memory_unlike_dask_has_it(monkeypatch):
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    for name in thresholds_of_memory():
+        monkeypatch.delenv(name)
     found = []
     with employ(Workforce(1), 1, 0.0) as runner:
-        runner.run(trim_threshold, [()], found.append)
-    assert found == [None]
+        runner.run(thresholds_of_memory, [()], found.append)
+    assert found == [KEEP_MEMORY]
 
 
 def is_out_of_reach():
