@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from leap.models.devices import send
+from leap.models.grouped import is_compiled
 from leap.models.kernels.adam_loops import adam_update
 from leap.store.errors import InvalidInputError
 
@@ -104,7 +105,7 @@ class StackAdam:
         self._steps += 1
         corrected = speeds / (1.0 - BETAS[0] ** self._steps)
         roots = np.sqrt(1.0 - BETAS[1] ** self._steps)
-        if flat.dtype == gradients.dtype == torch.float32 and flat.device.type == "cpu" and flat.is_contiguous():
+        if is_compiled(flat, gradients, self._averages) and flat.is_contiguous():
             given = gradients.contiguous()
             addresses = (part.data_ptr() for part in (flat, given, self._averages, self._squares))
             adam_update(*addresses, flat.shape[1], BETAS, EPS, corrected, roots)

@@ -50,7 +50,7 @@ class _Mix(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, relu: bool) -> Tensor:
         x, weight, bias = x.contiguous(), dense(weight), dense(bias)
         (count, channels, steps), (networks, width, _) = x.shape, weight.shape
-        sizes, out = (count, channels, width, steps, networks), torch.empty(count, width, steps)
+        sizes, out = (count, channels, width, steps, networks), x.new_empty(count, width, steps)
         places = (*place(weight), *place(bias))
         if not mix_forward(x.data_ptr(), *places, sizes, rows.ptr, rows.slots, relu, out.data_ptr()):
             refuse_rows(rows, count, networks)
@@ -62,9 +62,9 @@ class _Mix(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, *result = ctx.saved_tensors
         rows, sizes = ctx.known
-        networks, new = len(weight), new_gradient(rows, len(weight))
-        upstream, on_x = gradients[0].contiguous(), torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        on_weight, on_bias = new(*weight.shape), new(*weight.shape[:2])
+        x, weight, upstream = x.contiguous(), dense(weight), gradients[0].contiguous()
+        on_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        on_weight, on_bias = (new_gradient(upstream, rows, *shape) for shape in (weight.shape, weight.shape[:2]))
         if not mix_backward(
             x.data_ptr(),
             *place(weight),
@@ -77,7 +77,7 @@ class _Mix(torch.autograd.Function):
             on_weight.data_ptr(),
             on_bias.data_ptr(),
         ):
-            refuse_rows(rows, sizes[0], networks)
+            refuse_rows(rows, sizes[0], len(weight))
         found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("mix_channels", found, (gradients[0], x, weight))

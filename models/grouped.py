@@ -92,14 +92,13 @@ class _Linear(torch.autograd.Function):
     ) -> Tensor:
         networks, outside, inside = weight.shape
         x, weight = x.contiguous(), dense(weight)
-        bias_at, bias_step = (0, 0) if bias is None else place(dense(bias))
-        out = torch.empty(len(x), outside)
-        sizes = (len(x), inside, outside, networks)
+        shift = None if bias is None else dense(bias)
+        count = x.shape[0]  # cheaper than len
+        out, sizes = x.new_empty(count, outside), (count, inside, outside, networks)
         if not linear_forward(
             x.data_ptr(),
             *place(weight),
-            bias_at,
-            bias_step,
+            *place(shift),
             sizes,
             rows.ptr,
             rows.slots,
@@ -109,7 +108,7 @@ class _Linear(torch.autograd.Function):
             scale,
             out.data_ptr(),
         ):
-            refuse_rows(rows, len(x), networks)
+            refuse_rows(rows, count, networks)
         ctx.save_for_backward(x, weight, *((out,) if relu else ()))
         ctx.known = (rows, keys, limit, scale, sizes, bias is not None)
         return out
@@ -118,13 +117,11 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, *result = ctx.saved_tensors
         rows, keys, limit, scale, sizes, has_bias = ctx.known
-        _, inside, outside, networks = sizes
-        upstream = gradients[0].contiguous()
-        new = new_gradient(rows, networks)
-        needs = ctx.needs_input_grad
+        x, weight, upstream = x.contiguous(), dense(weight), gradients[0].contiguous()
+        needs, shape = ctx.needs_input_grad, weight.shape
         on_x = torch.empty_like(x) if needs[0] else None
-        on_weight = new(networks, outside, inside) if needs[1] else None
-        on_bias = new(networks, outside) if has_bias and needs[2] else None
+        on_weight = new_gradient(upstream, rows, *shape) if needs[1] else None
+        on_bias = new_gradient(upstream, rows, *shape[:2]) if has_bias and needs[2] else None
         if not linear_backward(
             x.data_ptr(),
             *place(weight),
@@ -140,7 +137,7 @@ class _Linear(torch.autograd.Function):
             address(on_weight),
             address(on_bias),
         ):
-            refuse_rows(rows, len(x), networks)
+            refuse_rows(rows, sizes[0], shape[0])
         found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("linear", found, (gradients[0], x, weight))
@@ -161,7 +158,7 @@ class _AddBias(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, rows: Rows) -> Tensor:
         x, bias = x.contiguous(), dense(bias)
-        out, sizes = torch.empty_like(x), (*x.shape, len(bias))
+        out, sizes = torch.empty_like(x), (*x.shape, bias.shape[0])
         if not add_bias_forward(x.data_ptr(), *place(bias), sizes, rows.ptr, rows.slots, out.data_ptr()):
             refuse_rows(rows, len(x), len(bias))
         ctx.known = (rows, sizes)
@@ -173,7 +170,7 @@ class _AddBias(torch.autograd.Function):
         rows, sizes = ctx.known
         upstream, on_bias = gradients[0].contiguous(), None
         if ctx.needs_input_grad[1]:
-            on_bias = new_gradient(rows, sizes[2])(sizes[2], sizes[1])
+            on_bias = new_gradient(upstream, rows, sizes[2], sizes[1])
             if not add_bias_backward(sizes, rows.ptr, rows.slots, upstream.data_ptr(), on_bias.data_ptr()):
                 refuse_rows(rows, sizes[0], sizes[2])
         return upstream, on_bias, None
@@ -205,8 +202,9 @@ class _LayerNorm(torch.autograd.Function):
     ) -> Tensor:
         x, weight, bias = x.contiguous(), dense(weight), dense(bias)
         added = None if residual is None else residual.contiguous()
-        normal, inverse, out = torch.empty(len(x), padded(x.shape[1])), torch.empty(len(x)), torch.empty_like(x)
-        sizes = (*x.shape, len(weight))
+        count, columns = x.shape
+        normal, inverse, out = x.new_empty(count, padded(columns)), x.new_empty(count), torch.empty_like(x)
+        sizes = (count, columns, weight.shape[0])
         if not layer_norm_forward(
             x.data_ptr(),
             address(added),
@@ -229,8 +227,9 @@ class _LayerNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, residual = ctx.saved_tensors
         rows, sizes, normal, inverse = ctx.known
-        upstream, on_x, new = gradients[0].contiguous(), torch.empty_like(x), new_gradient(rows, sizes[2])
-        on_weight, on_bias = new(sizes[2], sizes[1]), new(sizes[2], sizes[1])
+        weight, upstream = dense(weight), gradients[0].contiguous()
+        on_x = torch.empty_like(upstream)
+        on_weight, on_bias = (new_gradient(upstream, rows, *weight.shape) for _ in range(2))
         if not layer_norm_backward(
             *place(weight),
             sizes,
@@ -277,7 +276,7 @@ def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
 class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Pointers) -> Tensor:
-        x, out = x.contiguous(), torch.empty(max(len(ptr) - 1, 0), x.shape[1])
+        x, out = x.contiguous(), x.new_empty(max(len(ptr) - 1, 0), x.shape[1])
         if not pool_forward(x.data_ptr(), *x.shape, ptr, out.data_ptr()):
             check_pointers("ptr", ptr, len(x))
         ctx.known = (ptr, x.shape)
@@ -287,7 +286,7 @@ class _Pool(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         ptr, shape = ctx.known
-        upstream, on_x = gradients[0].contiguous(), torch.empty(shape)
+        upstream, on_x = gradients[0].contiguous(), gradients[0].new_empty(shape)
         if not pool_backward(upstream.data_ptr(), *shape, ptr, on_x.data_ptr()):
             check_pointers("ptr", ptr, shape[0])
         return on_x, None
@@ -337,7 +336,7 @@ class _SelfAttention(torch.autograd.Function):
     ) -> Tensor:
         qkv = qkv.contiguous()
         rows, head = len(qkv), qkv.shape[1] // 3
-        weights, out = torch.empty(pairs), torch.empty(rows, head)
+        weights, out = qkv.new_empty(pairs), qkv.new_empty(rows, head)
         ptr, borders = ptr.copy(), borders.copy()  # checked, and nobody else's any more
         known = (rows, head, ptr, borders, keys, limit, scale)
         attention_forward(qkv.data_ptr(), *known, weights.data_ptr(), out.data_ptr())
@@ -347,7 +346,7 @@ class _SelfAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (qkv,) = ctx.saved_tensors
+        qkv = ctx.saved_tensors[0].contiguous()
         upstream, on_qkv = gradients[0].contiguous(), torch.empty_like(qkv)
         attention_backward(qkv.data_ptr(), *ctx.known, ctx.weights.data_ptr(), upstream.data_ptr(), on_qkv.data_ptr())
         found: tuple[Tensor | None, ...] = (on_qkv,)
@@ -412,14 +411,17 @@ def dense(parameter: Tensor) -> Tensor:
     return parameter if isdense else parameter.contiguous()
 
 
-def place(parameter: Tensor) -> tuple[int, int]:
-    """Return the address of a stack's parameters and the step from one network to the next."""
-    return parameter.data_ptr(), parameter.stride(0)
+def place(parameter: Tensor | None) -> tuple[int, int]:
+    """Return the address of a stack's parameters and the step from one network to the next; zeros for None.
+
+    The caller must hold the tensor as long as the address is used.
+    """
+    return (0, 0) if parameter is None else (parameter.data_ptr(), parameter.stride(0))
 
 
-def new_gradient(rows: Rows, networks: int) -> Any:
-    """Return what makes gradients of parameters: absent networks' are zero, the others' will be filled."""
-    return torch.empty if len(rows) == networks else torch.zeros
+def new_gradient(like: Tensor, rows: Rows, *shape: int) -> Tensor:
+    """Return room for the gradient of a stack's parameters: absent networks' is zero, the others' will be filled."""
+    return like.new_empty(shape) if len(rows) == shape[0] else like.new_zeros(shape)
 
 
 def address(tensor: Tensor | None = None) -> int:

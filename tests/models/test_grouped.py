@@ -1,5 +1,6 @@
 """Grouped operations: dense torch functions as oracles, and bits that depend on a network's own rows alone."""
 
+import contextlib
 import itertools
 import math
 
@@ -167,9 +168,10 @@ def test_other_memory_layouts_give_the_same_bits():
     x, weight, bias = normal(50, 12), stacked(2, 16, 12), stacked(2, 16)
     turned = weight.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
     wide = torch.cat([x.detach(), x.detach()], 1)[:, :12].requires_grad_()
-    wanted, met = linear(x, weight, bias, rows), linear(wide, turned, bias, rows)
+    sparse = torch.stack([bias.detach(), bias.detach()], 2)[:, :, 0].requires_grad_()
+    wanted, met = linear(x, weight, bias, rows), linear(wide, turned, sparse, rows)
     assert same_bits(wanted, met)
-    for a, b in zip(gradients(wanted, [x, weight, bias]), gradients(met, [wide, turned, bias]), strict=True):
+    for a, b in zip(gradients(wanted, [x, weight, bias]), gradients(met, [wide, turned, sparse]), strict=True):
         assert same_bits(a.contiguous(), b.contiguous())
 
 
@@ -498,3 +500,32 @@ def test_shapes_of_other_operations_are_known_on_the_meta_device():
     assert layer_norm(x, weight, weight, rows, 1e-5, x).shape == (5, 6)
     assert pool(x, ptr).shape == (3, 6)
     assert self_attention(x, ptr, drop=0.5, keys=keys, rows=rows).shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda: torch.device("meta"), lambda: default_dtype(torch.float64)], ids=["device", "type"]
+)
+def test_torchs_defaults_change_nothing(change):
+    rows, keys, ptr = Rows.of([3, 2], slots=[2, 0]), noise.keys([1, 2], 0, 0), pointers(2, 1, 2)
+    x, weight, bias, upstream = normal(5, 6), stacked(3, 6, 6), stacked(3, 6), normal(3, 2).detach()
+
+    def run():
+        hidden = linear(x, weight, bias, rows, relu=True, drop=0.5, keys=keys)
+        normed = add_bias(layer_norm(hidden, bias, bias, rows, 1e-5, residual=x), bias, rows)
+        out = pool(self_attention(normed, ptr), ptr)
+        return [out, *torch.autograd.grad(out, [x, weight, bias], upstream)]
+
+    plain = run()
+    with change():
+        met = run()
+    assert all(same_bits(a, b) for a, b in zip(plain, met, strict=True))
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
