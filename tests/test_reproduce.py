@@ -25,8 +25,8 @@ OTHER_MACHINE = """
 import sys
 if any(word.endswith("bin/leap") for word in sys.orig_argv):
     import torch
-    forward = torch.nn.Linear.forward
-    torch.nn.Linear.forward = lambda layer, x: 1.001 * forward(layer, x)
+    loss = torch.nn.functional.cross_entropy
+    torch.nn.functional.cross_entropy = lambda *given, **options: 1.001 * loss(*given, **options)
 """
 
 
