@@ -89,7 +89,12 @@ class StackTrainer:
     def _step(self) -> None:
         """Take a step with all; if the data of one cannot be read, that one leaves first."""
         trainees = self._trainees
-        picks = [pick for trainee in trainees if (pick := self._attempt(trainee, trainee.draw)) is not None]
+        picks = []
+        for trainee in trainees:
+            try:
+                picks.append(trainee.draw())
+            except Exception as error:
+                self._failed[trainee] = error
         if self._failed:
             return
         if self._loss is None:

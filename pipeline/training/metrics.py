@@ -22,32 +22,45 @@ def classification_metrics(probabilities: NDArray[Any], labels: NDArray[np.int64
     """
     if not len(labels):
         return {"accuracy": None, "auroc": None, "average_precision": None}
-    classes = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
-    pairs = [(probabilities[:, c], labels == c) for c in classes]
-    pairs = [(scores, truth) for scores, truth in pairs if truth.any() and not truth.all()]
+    classes = np.array([1]) if probabilities.shape[1] == 2 else np.arange(probabilities.shape[1])
+    counts = np.bincount(labels, minlength=probabilities.shape[1])[classes]
+    classes = classes[(counts > 0) & (counts < len(labels))]
+    areas, precisions = ranked_metrics(probabilities[:, classes].T, labels == classes[:, None])
     return {
         "accuracy": float((probabilities.argmax(1) == labels).mean()),
-        "auroc": float(np.mean([auroc(*pair) for pair in pairs])) if pairs else None,
-        "average_precision": float(np.mean([average_precision(*pair) for pair in pairs])) if pairs else None,
+        "auroc": float(areas.mean()) if len(classes) else None,
+        "average_precision": float(precisions.mean()) if len(classes) else None,
     }
 
 
-def auroc(scores: NDArray[Any], truth: NDArray[np.bool_]) -> float:
-    """Probability that a true entry scores higher than a false one; equal scores count half."""
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    positive = int(truth.sum())
-    above = float(ranks[truth].sum()) - positive * (positive + 1) / 2
-    return above / (positive * (len(truth) - positive))
+def ranked_metrics(scores: NDArray[Any], truth: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return AUROC and average precision of several rankings, each of which has true entries and false ones.
 
+    The former is the probability that a true entry scores higher than a false one, equal scores counting half; the
+    latter the precision at each distinct threshold, weighted by the recall gained there.
 
-def average_precision(scores: NDArray[Any], truth: NDArray[np.bool_]) -> float:
-    """Precision at each distinct threshold, weighted by the recall gained there."""
-    order = np.argsort(-scores, kind="stable")
-    hits = np.cumsum(truth[order])
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
-    gained = np.diff(hits[ends], prepend=0) / hits[-1]
-    return float((gained * hits[ends] / (ends + 1)).sum())
+    Parameters
+    ----------
+    scores, truth : (k, n).
+    """
+    count, size = scores.shape
+    order = np.argsort(-scores, axis=1, kind="stable")
+    falling, hits = np.take_along_axis(scores, order, 1), np.take_along_axis(truth, order, 1).cumsum(1)
+    # Entries with equal scores are one threshold, at the last of them; what is not a number equals nothing.
+    is_end = np.ones((count, size), bool)
+    is_end[:, :-1] = falling[:, 1:] != falling[:, :-1]
+    rows, ends = np.nonzero(is_end)
+    is_first = np.append(True, rows[1:] != rows[:-1])[: len(rows)]
+    starts = np.where(is_first, 0, np.roll(ends, 1) + 1)
+    hit = hits[rows, ends]
+    gained = hit - np.where(is_first, 0, np.roll(hit, 1))
+    positive = hits[:, -1]
+    # Each true entry is above the false ones that come later, and level with those of its own threshold.
+    missed = (ends + 1 - starts) - gained
+    after = size - positive[rows] - (ends + 1 - hit)
+    areas = np.bincount(rows, gained * (after + missed / 2), count) / (positive * (size - positive))
+    precisions = np.bincount(rows, gained / positive[rows] * hit / (ends + 1), count)
+    return areas, precisions
 
 
 def regression_metrics(predicted: NDArray[Any], targets: NDArray[Any]) -> Metrics:

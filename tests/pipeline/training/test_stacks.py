@@ -1,10 +1,12 @@
 """Stacks: a fold's result depends on nothing but the fold, whatever it is trained with and whatever happens to that."""
 
 import contextlib
+import itertools
 import json
 import random
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import networkx as nx
 import pyarrow.parquet as pq
@@ -22,7 +24,7 @@ from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.engine.run_writer import RunWriter
 from leap.pipeline.engine.stacks import plan_stacks, stack_size
 from leap.pipeline.events import FoldEnded
-from leap.pipeline.training.loop import StackAdam
+from leap.pipeline.training.loop import StackAdam, StackTrainer
 from leap.pipeline.training.splits import Split
 from leap.pipeline.training.trainee import Trainee
 from leap.store import Store
@@ -138,14 +140,24 @@ def test_one_that_diverges_among_ten_leaves_the_others_as_they_are(undisturbed, 
     assert left_by(trained.path) == undisturbed
 
 
-def test_folds_whose_data_is_damaged_leave_the_others_as_they_are(undisturbed, shapes, others, tmp_path):
+def test_folds_whose_data_is_damaged_leave_the_others_as_they_are(
+    undisturbed, shapes, others, tmp_path, monkeypatch, sizes_of_steps
+):
     context = Context(Store.open(tmp_path / "store"), workforce=Workforce(0))
-    key = prepare(others, OPTIONS, context).dataset.key
-    chunks = [path for path in (tmp_path / "store" / folder_of(key)).glob("part-*/x/c/**/*") if path.is_file()]
-    chunks[0].write_bytes(chunks[0].read_bytes()[:-1] + b"!")
+    begin = folds.begin_fold
+
+    def damage_and_begin(job, *arguments):
+        if "others" in job.label and job.split.number == 0:
+            (chunk,) = (tmp_path / "store" / folder_of(job.inputs.dataset)).glob("part-*/x/c/0/0")
+            chunk.write_bytes(chunk.read_bytes()[:-1] + b"!")
+        return begin(job, *arguments)
+
+    monkeypatch.setattr(folds, "begin_fold", damage_and_begin)
     failed, trained = work(context, tmp_path / "runs", (others, OPTIONS), (shapes, OPTIONS), stack=20)
-    assert "damaged" in failed.error
+    assert failed.error.startswith("fold 0: ")
+    assert "x/c/0/0 is damaged; its checksum does not match" in failed.error
     assert left_by(trained.path) == undisturbed
+    assert set(sizes_of_steps) == {10}
 
 
 def test_a_fold_whose_folder_is_removed_leaves_the_others_as_they_are(undisturbed, context, shapes, run, monkeypatch):
@@ -240,6 +252,21 @@ def test_folds_end_when_they_end(context, shapes, tmp_path, options):
     requests = [options(backbone="gcn", encoding="none", epochs=epochs) for epochs in (4, 2)]
     work(told, tmp_path / "runs", *((shapes, each) for each in requests))
     assert ended == [(2, 0), (2, 0), (4, 1), (4, 1)]
+
+
+def test_the_seconds_of_a_fold_are_its_share_of_the_stacks_time(context, shapes, options, run, monkeypatch):
+    ticks = itertools.count()
+    monkeypatch.setattr(folds, "StackTrainer", partial(StackTrainer, clock=ticks.__next__))
+    chosen = options(backbone="gcn", encoding="none", epochs=6, folds=5)
+    metrics = train(shapes, chosen, context, run=run, stack=5).metrics
+    shares = [entry["seconds"] for entry in metrics["folds"]]
+    passed = next(ticks)
+    assert 0.7 * passed < sum(shares) < passed
+    assert max(shares) < 1.3 * min(shares), "their graphs have about as many nodes"
+    for fold, share in enumerate(shares):
+        epochs = [json.loads(line)["seconds"] for line in (run / f"fold-{fold}" / "epochs.jsonl").open()]
+        assert epochs == sorted(epochs)
+        assert epochs[-1] == share
 
 
 @pytest.mark.parametrize(
