@@ -25,6 +25,7 @@ from leap.pipeline.events import (
 
 PATIENCE_SECONDS = 0.5
 SOON_SECONDS = 10.0
+MOST_BARS = 8  # a stack has more folds under way than a terminal has lines
 
 
 def reporter(*, quiet: bool, verbose: bool, as_json: bool) -> Reporter:
@@ -143,12 +144,14 @@ class _FoldBars:
         soon = event.seconds_left < SOON_SECONDS
         left = "a few seconds left" if soon else f"about {duration(event.seconds_left)} left"
         left += f", {event.failed} failed" if event.failed else ""
+        shown = event.running[:MOST_BARS]
+        left += f", {len(event.running)} under way" if len(shown) < len(event.running) else ""
         self._all.update(self._total, completed=event.done + event.failed, left=left)
-        while len(self._lines) < len(event.running):
+        while len(self._lines) < len(shown):
             self._lines.append(self._running.add_task("", status=""))
-        for line in self._lines[len(event.running) :]:
+        for line in self._lines[len(shown) :]:
             self._running.update(line, visible=False)
-        for line, fold in zip(self._lines, event.running, strict=False):
+        for line, fold in zip(self._lines, shown, strict=False):
             self._running.update(
                 line,
                 description=f"{fold.run}, fold {fold.fold}",

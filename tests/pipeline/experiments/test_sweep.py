@@ -262,7 +262,7 @@ def test_an_unexpected_error_of_a_worker_keeps_the_workers_traceback(write_sweep
     assert text == "fold 1: unexpected KeyError: 'progress'."
     kept = Path(kept.removesuffix("."))
     assert kept.parent == broken
-    assert "in train_stack" in kept.read_text()
+    assert "in _restore" in kept.read_text()
     assert result.failed[0].traceback.startswith(kept.read_text())
 
 
@@ -334,7 +334,7 @@ def test_folds_of_all_runs_go_to_the_workers(write_sweep, shapes, tmp_path):
         assert not result.failed
     assert scores(tmp_path / "runs-0") == scores(tmp_path / "runs-2")
     told = [event for event in events if isinstance(event, FoldsProgress)]  # how often is a matter of time
-    assert all(each.folds == 4 and len(each.running) <= 2 and each.seconds_left >= 0 for each in told)
+    assert all(each.folds == 4 and len(each.running) <= 4 and each.seconds_left >= 0 for each in told)
     assert [(each.done, each.running) for each in told if each.is_over] == [(4, ())] * 2
     ended = [event for event in events if isinstance(event, FoldEnded)]
     assert [each.ended for each in ended] == [1, 2, 3, 4] * 2

@@ -20,10 +20,10 @@ EPOCHS, RUNS, FOLDS = 40, 3, 2
 NOT_RESULTS = ("seconds", "seconds_an_epoch", "preprocessing_seconds", "cache_hits", "cache_misses")
 
 
-def start(file, store, runs, *more):
+def start(file, store, runs, *more, workers=2):
     """Start `leap sweep` as a process group of its own."""
-    command = [sys.executable, "-m", "leap.cli.main", "--store", str(store), "--json", "--workers", "2", "sweep"]
-    command += [str(file), "--runs", str(runs), "--checkpoint-steps", "2", *more]
+    command = [sys.executable, "-m", "leap.cli.main", "--store", str(store), "--json", "--workers", str(workers)]
+    command += ["sweep", str(file), "--runs", str(runs), "--checkpoint-steps", "2", *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -97,6 +97,26 @@ def test_a_sweep_killed_three_times_has_the_results_of_an_unbroken_one(file, tmp
     assert len(results(broken)) == RUNS * FOLDS
     ours, theirs = weights(broken), weights(unbroken)
     assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[path][name], theirs[path][name]) for path in ours for name in ours[path])
+
+
+@pytest.mark.slow
+def test_a_stack_of_ten_killed_five_times_has_the_results_of_an_unbroken_one(tmp_path, write_shapes, write_sweep):
+    data = write_shapes(tmp_path / "data" / "shapes.json", 120)
+    file = write_sweep(datasets=str(data), backbones="nomp", encodings="lape+leap-l", epochs=8, folds=10)
+    unbroken, broken, store = tmp_path / "unbroken", tmp_path / "broken", tmp_path / "store"
+    finish(start(file, store, unbroken, "--stack", "1"))
+    in_all, seed = epochs_done(unbroken), int.from_bytes(os.urandom(4))
+    print("seed of the moments:", seed)
+    for moment in sorted(random.Random(seed).sample(range(1, in_all), 5)):
+        process = start(file, store, broken, "--stack", "10", workers=0)
+        if wait_until(process, lambda moment=moment: epochs_done(broken) >= moment):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    finish(start(file, store, broken, "--stack", "10", workers=0))
+    assert results(broken) == results(unbroken)
+    ours, theirs = weights(broken), weights(unbroken)
+    assert len(ours) == 10
     assert all(torch.equal(ours[path][name], theirs[path][name]) for path in ours for name in ours[path])
 
 
