@@ -13,6 +13,7 @@ from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     BudgetGb,
     Dataset,
+    Device,
 )
 from leap.pipeline.stages.ingest import IngestOptions
 
@@ -36,6 +37,7 @@ def predict(
         ),
     ] = None,
     budget_gb: BudgetGb = 4.0,
+    device: Device = "auto",
 ) -> None:
     """Encode graphs as a run's were and predict them with its networks.
 
@@ -44,7 +46,14 @@ def predict(
     [dim]leap predict runs/NAME ./my-graphs --out predictions.parquet[/]
     """
     result = pipeline.predict(
-        run, dataset, settings.context(), fold=fold, out=out, ingest_options=reading, budget_gb=budget_gb
+        run,
+        dataset,
+        settings.context(),
+        fold=fold,
+        out=out,
+        ingest_options=reading,
+        budget_gb=budget_gb,
+        device=device,
     )
     if settings.as_json:
         print_json(result.as_json())

@@ -19,6 +19,7 @@ from leap.store.errors import InvalidInputError
 from leap.store.option import Option, Options
 
 WORK = "The work"
+DEVICE_HELP = "Where networks compute: cpu, cuda, cuda:N, mps, or auto: cuda or mps where there is one."
 dataset_names = completing(lambda: sorted(known_names()))
 Dataset = Annotated[
     str,
@@ -31,6 +32,7 @@ Dataset = Annotated[
 BudgetGb = Annotated[
     float, typer.Option(metavar="GIB", help="Refuse if neighbourhoods are estimated to take more than this.")
 ]
+Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -56,6 +58,7 @@ class WorkOptions(Options):
             metavar="N",
         ),
     ] = None
+    device: Annotated[str, Option(help=DEVICE_HELP, panel=WORK, metavar="NAME")] = "auto"
     memory_gb: Annotated[
         float, Option(help="Memory for the data of the folds of a worker.", panel=WORK, metavar="GIB")
     ] = 2.0

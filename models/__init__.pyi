@@ -2,6 +2,8 @@ from . import kernels as kernels
 from .backbones import Backbone as Backbone
 from .backbones import GraphBackbone as GraphBackbone
 from .backbones import GraphBatch as GraphBatch
+from .devices import device_processes as device_processes
+from .devices import find_device as find_device
 from .encoder import LEAP as LEAP
 from .network import count_parameters as count_parameters
 from .projections import Projection as Projection

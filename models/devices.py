@@ -1,9 +1,57 @@
-"""How numbers of the host get to the device that computes, without waiting for it."""
+"""Devices that compute: found by name, and how numbers of the host get to one without waiting for it."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from leap.store.errors import InvalidInputError
+
+CPU = torch.device("cpu")
+
+
+def find_device(name: str, process: int = 0) -> torch.device:
+    """Return a device of this machine: auto, cpu, cuda, cuda:N or mps; auto is cuda or mps where there is one.
+
+    Parameters
+    ----------
+    process : number of the process that asks; processes take turns at the GPUs if no N is given.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such device.
+
+    Examples
+    --------
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    gpus, has_mps = count_gpus(), torch.backends.mps.is_available()
+    if name == "auto":
+        name = "cuda" if gpus else "mps" if has_mps else "cpu"
+    kind, colon, number = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (colon and not (kind == "cuda" and number.isdecimal())):
+        raise InvalidInputError(f"no device is called {name!r}. Give auto, cpu, cuda, cuda:N or mps.")
+    if (kind == "cuda" and not gpus) or (kind == "mps" and not has_mps):
+        raise InvalidInputError(f"torch {torch.__version__} finds no {kind} device on this machine. Use --device cpu.")
+    if kind != "cuda":
+        return torch.device(kind)
+    if colon and int(number) >= gpus:
+        raise InvalidInputError(f"there is no {name}: this machine has cuda:0 to cuda:{gpus - 1}.")
+    return torch.device("cuda", int(number) if colon else process % gpus)
+
+
+def count_gpus() -> int:
+    """Return how many CUDA devices torch can use."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def device_processes(name: str) -> int | None:
+    """Return how many processes use the devices of this name best: one each; None on the CPU, where cores decide."""
+    if find_device(name).type == "cpu":
+        return None
+    return max(1, count_gpus()) if name in ("auto", "cuda") else 1
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:

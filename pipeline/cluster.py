@@ -266,6 +266,17 @@ def refuse_threaded_worker() -> None:
     _require_one_thread(worker.address, worker.state.nthreads, worker.scheduler.address)
 
 
+def worker_number() -> int:
+    """Return the number of the local worker that runs this; 0 in this process, and on workers with other names."""
+    if "distributed" not in sys.modules:
+        return 0
+    try:
+        name = distributed.get_worker().name
+    except ValueError:  # no task of Dask's
+        return 0
+    return name if isinstance(name, int) else 0
+
+
 def _require_one_thread(worker: str, threads: int, scheduler: str) -> None:
     if threads > 1:
         raise InvalidInputError(

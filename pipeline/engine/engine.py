@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from leap import models
 from leap.pipeline.cluster import require_one_thread_each
 from leap.pipeline.engine.jobs import FoldJob, make_jobs
 from leap.pipeline.engine.plan import Costs
@@ -92,6 +93,7 @@ class Engine:
     ----------
     root : folder of all runs.
     stack : how many folds are trained as one; None: decided by their sizes.
+    device : where they are trained, as `leap.models.find_device` takes it.
     folder : of the only run, if it is not to be named by what the run is.
     resume, force : as for `RunWriter.open`.
     is_alone : a run that was asked for alone raises its error; one of many does not stop the others.
@@ -109,6 +111,7 @@ class Engine:
     memory_gb: float
     checkpoint_steps: int
     stack: int | None = None
+    device: str = "auto"
     folder: RunFolder | None = None
     resume: bool | None = None
     force: bool = False
@@ -123,6 +126,9 @@ class Engine:
         checked_gib("memory_gb", self.memory_gb)
         if self.stack is not None and self.stack < 1:
             raise InvalidInputError(f"--stack is {self.stack}. Give how many folds are trained as one, at least 1.")
+        # A scheduler's workers look on their own machines, and every machine has a CPU: torch is not needed to know.
+        if self.device not in ("auto", "cpu") and self.context.workforce.scheduler is None:
+            models.find_device(self.device)
         if self.folder is None:
             refuse_folder(self.root / RESULTS)
 
@@ -309,7 +315,7 @@ class Engine:
         if kept:
             self.context.reporter.note(f"continuing: {kept} of {kept + len(jobs)} folds of unfinished runs are done")
         if jobs:
-            train_folds(jobs, self.context, self._take, self._give_up, self.stack)
+            train_folds(jobs, self.context, self._take, self._give_up, self.stack, self.device)
 
     def _take(self, job: FoldJob, result: dict[str, Any]) -> None:
         run = self.opened[job.fingerprint].run

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from leap.models.devices import CPU
 from leap.models.generator import borrowed_generator
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
@@ -41,7 +42,7 @@ def open_inputs(keys: InputKeys) -> Inputs:
     )
 
 
-def train_stack(jobs: Sequence[FoldJob], size: int) -> Generator[FoldOutcome, None, None]:
+def train_stack(jobs: Sequence[FoldJob], size: int, device: torch.device = CPU) -> Generator[FoldOutcome, None, None]:
     """Train the folds of jobs that make one stack, up to `size` at a time, and yield each outcome as it comes.
 
     Each fold is claimed when there is room for it. One whose folder another process holds is passed over and has no
@@ -52,7 +53,7 @@ def train_stack(jobs: Sequence[FoldJob], size: int) -> Generator[FoldOutcome, No
     wait.
     """
     with borrowed_generator(), _one_thread(), contextlib.closing(_Claims(jobs)) as claims:
-        trainer = StackTrainer(jobs[0].options.network, jobs[0].facts, size)
+        trainer = StackTrainer(jobs[0].options.network, jobs[0].facts, size, device)
         for trainee, test, error in trainer.run(iter(claims)):
             yield from claims.settled()
             assert isinstance(trainee, Fold)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from leap import pipeline
+from leap.models.devices import CPU, find_device
 from leap.models.generator import borrowed_generator
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts
@@ -90,6 +91,7 @@ def predict(
     out: Path | str | None = None,
     ingest_options: IngestOptions | None = None,
     budget_gb: float = DEFAULT_BUDGET_GB,
+    device: str = "auto",
 ) -> PredictResult:
     """Predict with a finished run, making first what is missing in the store.
 
@@ -98,6 +100,7 @@ def predict(
     run : folder of the run.
     fold : use the network of this fold only; default: the mean over all folds' predictions.
     out : Parquet file to write; default: predictions-DATASET.parquet in the run's folder.
+    device : as for `train`.
 
     Raises
     ------
@@ -119,7 +122,7 @@ def predict(
     2250
     """
     context = context or Context()
-    trained = load_run(run, fold)
+    trained = load_run(run, fold, device)
     if out is not None:
         refuse_folder(Path(out))
     prepared = prepare(dataset, trained.options, context, ingest_options, budget_gb, needs_labels=False)
@@ -141,7 +144,7 @@ def predict(
     )
 
 
-def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
+def load_run(path: Path | str, fold: int | None = None, device: str = "cpu") -> "TrainedRun":
     """Return the networks of a finished run, ready for other graphs.
 
     Checkpoints hold tensors and plain values only: loading one runs no code of its author.
@@ -150,6 +153,7 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
     ----------
     path : folder of the run, such as runs/NAME.
     fold : take the network of one fold; None: those of all.
+    device : of the networks, as for `train`; predictions come back to the host.
 
     Raises
     ------
@@ -170,7 +174,7 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
     >>> trained("letters-high", context).shape
     torch.Size([2250, 15])
     """
-    folder = RunFolder(Path(path))
+    place, folder = find_device(device), RunFolder(Path(path))
     config, finished = folder.config(), folder.metrics()
     if config is None or finished is None:
         raise InvalidInputError(
@@ -197,7 +201,7 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
                 f"the networks of {folder.path} are not those that its config.yaml describes. Put a copy in its place, "
                 "or train the run again with 'leap train --force'."
             ) from error
-        networks[number].eval()
+        networks[number].eval().to(place)
         is_regression = facts.task == "graph-regression"
         objectives[number] = StandardizedError(**best["objective"]) if is_regression else CrossEntropy()
     return TrainedRun(
@@ -209,6 +213,7 @@ def load_run(path: Path | str, fold: int | None = None) -> "TrainedRun":
         networks,
         objectives,
         config.get("feature_source"),
+        place,
     )
 
 
@@ -245,6 +250,7 @@ class TrainedRun:
     networks : torch modules by fold, in evaluation mode.
     objectives : by fold, what turns scores into predictions.
     feature_source : where the features of its graphs came from; older runs do not know.
+    device : of the networks.
     """
 
     path: Path
@@ -255,6 +261,7 @@ class TrainedRun:
     networks: dict[int, Network]
     objectives: dict[int, Objective]
     feature_source: str | None = None
+    device: torch.device = CPU
 
     def __call__(self, graphs: "str | Source | Sequence[Any]", context: Context | None = None) -> torch.Tensor:
         """Return the mean of the networks' predictions: probabilities (n, classes), or targets (n, t) in their units.
@@ -284,7 +291,7 @@ class TrainedRun:
         is_node_task = self.facts.task == "node-classification"
         size = evaluation_batch_size(inputs.dataset, BATCH_SIZE)
         stream = inputs.stream(GIB).part(batch_size=size, shuffle=False)
-        part, kept = Part(stream, items="node" if is_node_task else "graph"), KeptUnions()
+        part, kept = Part(stream, items="node" if is_node_task else "graph"), KeptUnions(self.device)
         outcomes = []
         with context.reporter.task(f"predicting {prepared.dataset.manifest.dataset}", len(self.networks)) as advance:
             for number, network in self.networks.items():

@@ -5,12 +5,14 @@ This is the one place that decides which folds go to the workers, in which order
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leap import models
 from leap.models.network_config import NetworkConfig, can_stack
 from leap.pipeline import engine
-from leap.pipeline.cluster import employ, refuse_threaded_worker
+from leap.pipeline.cluster import employ, refuse_threaded_worker, worker_number
 from leap.pipeline.engine.jobs import FoldJob, FoldOutcome
 from leap.pipeline.engine.run_folder import RESULT, FolderLock
 from leap.pipeline.engine.watch import FoldsWatch
@@ -86,16 +88,22 @@ def train_folds(
     on_done: Callable[[FoldJob, dict[str, Any]], None],
     on_failed: Callable[[FoldJob, Exception], None],
     stack: int | None = None,
+    device: str = "auto",
 ) -> None:
     """Train folds on the context's workforce, one thread each, and hand over each result or failure as it comes.
 
     Parameters
     ----------
     stack : how many are trained as one; None: decided by the sizes of their batches.
+    device : where; auto is what each worker finds. A GPU has one process unless a number of workers is asked for.
     """
     left = {job.name: job for job in jobs}
     lost: dict[tuple[str, int], Exception] = {}
-    with employ(context.workforce, len(jobs), sum(job.seconds for job in jobs)) as runner:
+    workforce = context.workforce
+    if workforce.workers is None and workforce.scheduler is None:
+        processes = models.device_processes(device)
+        workforce = replace(workforce, workers=0 if processes == 1 else processes)
+    with employ(workforce, len(jobs), sum(job.seconds for job in jobs)) as runner:
         tasks = plan_stacks(jobs, runner.workers, stack)
         with FoldsWatch(tasks, runner.workers, context.reporter) as watch:
 
@@ -117,19 +125,19 @@ def train_folds(
                     if (Path(job.folder) / RESULT).exists() and (result := job.result()) is not None:
                         settle(FoldOutcome(job.name, result, None))
 
-            def lose(arguments: tuple[StackTask], error: Exception) -> None:
+            def lose(arguments: tuple[StackTask, str], error: Exception) -> None:
                 lost.update(dict.fromkeys((job.name for job in arguments[0].jobs), error))
 
-            runner.run_streams(run_stack, [(task,) for task in tasks], settle, lose, look)
+            runner.run_streams(run_stack, [(task, device) for task in tasks], settle, lose, look)
             look()
             for name, error in lost.items():
                 settle(FoldOutcome(name, None, error))
             # What is left was in the hands of another process, maybe of a worker that outlived its command.
-            waiting = [(job,) for job in left.values()]
+            waiting = [(job, device) for job in left.values()]
             runner.run(run_fold, waiting, settle, lambda args, error: settle(FoldOutcome.of(args[0], error=error)))
 
 
-def run_stack(task: StackTask) -> Iterator[FoldOutcome]:
+def run_stack(task: StackTask, device: str) -> Iterator[FoldOutcome]:
     """Train and test folds, each from its last checkpoint on if there is one; the task that workers run.
 
     Raises
@@ -138,14 +146,15 @@ def run_stack(task: StackTask) -> Iterator[FoldOutcome]:
         On a Dask worker with several threads.
     """
     refuse_threaded_worker()
-    return engine.fold.train_stack(task.jobs, task.size)
+    return engine.fold.train_stack(task.jobs, task.size, models.find_device(device, worker_number()))
 
 
-def run_fold(job: FoldJob) -> FoldOutcome:
+def run_fold(job: FoldJob, device: str = "auto") -> FoldOutcome:
     """Train and test one fold; if another process has it, that one is waited for, and its result taken."""
     refuse_threaded_worker()
+    found = models.find_device(device, worker_number())
     while True:
-        with contextlib.closing(engine.fold.train_stack([job], 1)) as outcomes:
+        with contextlib.closing(engine.fold.train_stack([job], 1, found)) as outcomes:
             outcome = next(outcomes, None)
         if outcome is not None:
             return outcome

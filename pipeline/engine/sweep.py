@@ -54,6 +54,7 @@ def sweep(
     memory_gb: float = 2.0,
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
     stack: int | None = None,
+    device: str = "auto",
     command: str = "",
     on_event: Callable[[Event], None] | None = None,
 ) -> SweepResult:
@@ -68,7 +69,7 @@ def sweep(
     source : name of a preset, path of a YAML file, or a sweep file that was read.
     selection : a part of it, and what is done otherwise.
     runs : folder of all runs; results.parquet in it holds the results.
-    budget_gb, memory_gb, checkpoint_steps : as for `train`.
+    budget_gb, memory_gb, checkpoint_steps, stack, device : as for `train`.
     command : what was typed, for sweeps.jsonl beside the results, which also has the time that it took.
     on_event : told how far the sweep is, from another thread too.
 
@@ -94,7 +95,7 @@ def sweep(
     context = context or Context()
     told = replace(context, reporter=context.reporter.also(on_event))
     requests = expand(file, selection)
-    engine = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps, stack)
+    engine = Engine(requests, told, Path(runs), file.reading, budget_gb, memory_gb, checkpoint_steps, stack, device)
     start = time.monotonic()
     try:
         outcomes = engine.work()

@@ -62,6 +62,7 @@ def train(
     memory_gb: float = 2.0,
     checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
     stack: int | None = None,
+    device: str = "auto",
     on_epoch: Callable[[EpochEnded], None] | None = None,
 ) -> TrainResult:
     """Train and test a network by cross-validation, making first what is missing in the store.
@@ -81,6 +82,8 @@ def train(
         epoch, and then folds are trained alone.
     checkpoint_steps : steps of a fold after which a checkpoint is written: as many may be repeated by a resume.
     stack : how many folds are trained as one; None: decided by the sizes of their batches.
+    device : "cpu", "cuda", "cuda:N", "mps", or "auto": cuda or mps where there is one. Numbers of another device differ
+        in their last digits; a run does not say which one it had.
     on_epoch : told about every epoch, from another thread.
 
     A note on the KeyboardInterrupt of a stop says how many folds are done, once there is something to resume.
@@ -125,6 +128,7 @@ def train(
         memory_gb,
         checkpoint_steps,
         stack,
+        device,
         folder=folder,
         resume=resume,
         force=force,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leap.models.backbones import GraphBatch
+from leap.models.devices import CPU, send
 from leap.models.encodings import NodeData
 from leap.models.rows import Rows
 from leap.models.stack import Stack
@@ -45,6 +46,14 @@ class Batch(NamedTuple):
     node_ptr: Ids
     graph_ptr: Ids
     ptr: Ids
+
+    def to(self, device: torch.device) -> "Batch":
+        """Return the same on a device, which the host does not wait for."""
+        if device.type == "cpu":
+            return self
+        x, y, chosen = (None if each is None else send(each, device) for each in (self.x, self.y, self.chosen))
+        assert x is not None
+        return self._replace(x=x, nodes=self.nodes.to(device), y=y, chosen=chosen)
 
     def scores(self, network: nn.Module, slots: Ids, noise: NDArray[np.uint64] | None = None) -> Tensor:
         """Return the scores of the items.
@@ -98,12 +107,15 @@ class Part:
         """Return the batches of an epoch from number `start` on, not yet assembled."""
         return self._stream.picks(epoch, start)
 
-    def batch(self, picks: Sequence[Pick]) -> Batch:
-        """Assemble picks of one or more networks; a node task has one, whose batch stays from step to step."""
+    def batch(self, picks: Sequence[Pick], device: torch.device = CPU) -> Batch:
+        """Assemble picks of one or more networks; a node task has one, whose batch stays from step to step.
+
+        Nothing waits for the device: while it computes, the next batch is assembled and sent.
+        """
         if self._kept is not None:
             return self._kept
         arrays, rows, graphs = assemble(picks)
-        batch = self._tensors(arrays, rows, graphs)
+        batch = self._tensors(arrays, rows, graphs).to(device)
         if self.is_node_task and self._stream.nbytes <= KEPT_BYTES:
             self._kept = batch
         return batch
@@ -128,20 +140,20 @@ class United(NamedTuple):
     parts: Ids
 
 
-def united(parts: Sequence[Part]) -> Iterator[United]:
+def united(parts: Sequence[Part], device: torch.device = CPU) -> Iterator[United]:
     """Yield all batches of parts that are evaluated together, as few as `EVALUATION_NODES` allows."""
     waiting: list[Pick] = []
     members: list[int] = []
     rows = 0
     for number, pick in _in_turns([part.picks() for part in parts]):
         if waiting and (number in members or rows + pick.num_nodes > EVALUATION_NODES):
-            yield United(parts[0].batch(waiting), np.array(members))
+            yield United(parts[0].batch(waiting, device), np.array(members))
             waiting, members, rows = [], [], 0
         waiting.append(pick)
         members.append(number)
         rows += pick.num_nodes
     if waiting:
-        yield United(parts[0].batch(waiting), np.array(members))
+        yield United(parts[0].batch(waiting, device), np.array(members))
 
 
 def _in_turns(streams: Sequence[Iterator[Pick]]) -> Iterator[tuple[int, Pick]]:
@@ -159,8 +171,8 @@ def _in_turns(streams: Sequence[Iterator[Pick]]) -> Iterator[tuple[int, Pick]]:
 class KeptUnions:
     """Batches of parts that are evaluated together again and again; the latest stay in memory while they fit."""
 
-    def __init__(self, limit: int = KEPT_BYTES) -> None:
-        self._limit = limit
+    def __init__(self, device: torch.device = CPU, limit: int = KEPT_BYTES) -> None:
+        self._device, self._limit = device, limit
         self._kept: dict[tuple[Part, ...], list[United]] = {}
 
     def of(self, parts: Sequence[Part]) -> Iterator[United]:
@@ -169,10 +181,10 @@ class KeptUnions:
         if key in self._kept:
             return iter(self._kept[key])
         if _nbytes(key) > self._limit:
-            return united(parts)
+            return united(parts, self._device)
         while _nbytes(*self._kept, key) > self._limit:
             self._kept.pop(next(iter(self._kept)))
-        self._kept[key] = list(united(parts))
+        self._kept[key] = list(united(parts, self._device))
         return iter(self._kept[key])
 
     def forget(self, part: Part) -> None:

@@ -69,19 +69,26 @@ def score(network: nn.Module, batches: Iterable[United], slots: Sequence[int], o
     """
     network.eval()
     places = np.asarray(slots, np.int64)
-    found: list[list[tuple[NDArray[np.int64], Tensor, Tensor | None]]] = [[] for _ in slots]
+    computed: list[Tensor] = []
+    labels: list[Tensor] = []
+    found: list[list[tuple[NDArray[np.int64], int, int]]] = [[] for _ in slots]
+    before = 0
     for batch, parts in batches:
-        scores = batch.scores(network, places[parts])
+        computed.append(batch.scores(network, places[parts]))
+        labels += [] if batch.y is None else [batch.y]
         for number, low, high in zip(parts.tolist(), batch.ptr[:-1].tolist(), batch.ptr[1:].tolist(), strict=True):
-            y = None if batch.y is None else batch.y[low:high]
-            found[number].append((batch.items[low:high], scores[low:high], y))
-    return [_joined(pieces, outputs) for pieces in found]
+            found[number].append((batch.items[low:high], before + low, before + high))
+        before += len(computed[-1])
+    # Only here the host waits for the device.
+    scores = torch.cat(computed).cpu() if computed else torch.zeros(0, outputs)
+    y = torch.cat(labels).cpu() if labels else None
+    return [_joined(pieces, scores, y) for pieces in found]
 
 
-def _joined(pieces: list[tuple[NDArray[np.int64], Tensor, Tensor | None]], outputs: int) -> Scored:
+def _joined(pieces: list[tuple[NDArray[np.int64], int, int]], scores: Tensor, y: Tensor | None) -> Scored:
     if not pieces:
-        return Scored(np.zeros(0, np.int64), torch.zeros(0, outputs), None)
-    items, scores, labels = zip(*pieces, strict=True)
-    y = [each for each in labels if each is not None]
+        return Scored(np.zeros(0, np.int64), scores[:0], None)
     # Copies: what is computed of them must not depend on where they lay in a batch of many networks.
-    return Scored(np.concatenate(items), torch.cat(scores), torch.cat(y) if y else None)
+    own = torch.cat([scores[low:high] for _, low, high in pieces])
+    labels = None if y is None else torch.cat([y[low:high] for _, low, high in pieces])
+    return Scored(np.concatenate([items for items, _, _ in pieces]), own, labels)

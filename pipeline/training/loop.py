@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from leap.models.adam import StackAdam
+from leap.models.devices import CPU
 from leap.models.network_config import DatasetFacts, NetworkConfig
 from leap.models.noise import keys
 from leap.models.stack import Stack
@@ -48,14 +49,15 @@ class StackTrainer:
         config: NetworkConfig,
         facts: DatasetFacts,
         size: int,
+        device: torch.device = CPU,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._facts, self._size, self._clock = facts, size, clock
-        self._stack, self._judge = Stack(config, facts), Stack(config, facts)
+        self._facts, self._size, self._device, self._clock = facts, size, device, clock
+        self._stack, self._judge = Stack(config, facts, device), Stack(config, facts, device)
         self._adam = StackAdam(self._stack)
         self._trainees: list[Trainee] = []  # in the order of their slots
         self._failed: dict[Trainee, Exception] = {}
-        self._kept = KeptUnions()
+        self._kept = KeptUnions(device)
         self._loss: StackLoss | None = None
         self._losses: list[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]] = []
         self._began = clock()
@@ -99,8 +101,8 @@ class StackTrainer:
             return
         if self._loss is None:
             objectives = [trainee.objective for trainee in trainees]
-            self._loss = type(objectives[0]).together(objectives)
-        batch = trainees[0].parts["train"].batch(picks)
+            self._loss = type(objectives[0]).together(objectives, self._device)
+        batch = trainees[0].parts["train"].batch(picks, self._device)
         at = [(trainee.options.seed, trainee.progress.epoch, trainee.progress.step) for trainee in trainees]
         noise = keys(*np.array(at, np.uint64).T)
         if not self._stack.is_grouped:
@@ -126,7 +128,7 @@ class StackTrainer:
             return
         now = self._clock()
         seconds, self._began = now - self._began, now
-        values = torch.stack([losses for losses, _, _ in taken]).double().cpu().numpy()
+        values = torch.stack([losses for losses, _, _ in taken]).cpu().double().numpy()
         counts, rows = (np.stack([each[place] for each in taken]) for place in (1, 2))
         shares = rows.sum(0) / max(1, rows.sum())
         for slot, trainee in enumerate(self._trainees):
@@ -194,7 +196,7 @@ class StackTrainer:
         """Return what the networks in these slots say about a part of each trainee; who cannot be read fails alone."""
         parts = [trainee.parts[name] for trainee in trainees]
         try:
-            batches = self._kept.of(parts) if name == "val" else united(parts)
+            batches = self._kept.of(parts) if name == "val" else united(parts, self._device)
             return dict(zip(trainees, score(stack, batches, slots, self._facts.outputs), strict=True))
         except Exception as error:
             if len(trainees) == 1:

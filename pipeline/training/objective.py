@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import override
 
+from leap.models.devices import CPU, segments, send
 from leap.models.grouped import pool
 from leap.pipeline.training.metrics import Metrics, classification_metrics, regression_metrics
 
@@ -31,8 +32,8 @@ class Objective(ABC):
 
     @classmethod
     @abstractmethod
-    def together(cls, objectives: Sequence[Self]) -> StackLoss:
-        """Return the losses of networks that are trained as one stack, in their order."""
+    def together(cls, objectives: Sequence[Self], device: torch.device = CPU) -> StackLoss:
+        """Return the losses of networks that are trained as one stack on a device, in their order."""
 
     @abstractmethod
     def predict(self, scores: Tensor) -> NDArray[Any]:
@@ -59,16 +60,17 @@ class CrossEntropy(Objective):
 
     @classmethod
     @override
-    def together(cls, objectives: Sequence[Self]) -> StackLoss:
+    def together(cls, objectives: Sequence[Self], device: torch.device = CPU) -> StackLoss:
         given = [each._weights for each in objectives]
         classes = next((len(weights) for weights in given if weights is not None), 0)
-        table = torch.stack([torch.ones(classes) if weights is None else weights for weights in given])
+        weights_of = [torch.ones(classes) if weights is None else weights for weights in given]
+        table = send(torch.stack(weights_of), device)
 
         def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
             values = functional.cross_entropy(scores, y, reduction="none")[:, None]
             if not classes:
-                return pool(values, ptr)[:, 0] / _counts(ptr)
-            weights = table[_owners(ptr), y][:, None]
+                return pool(values, ptr)[:, 0] / _counts(ptr, device)
+            weights = table[segments(ptr, device)[0], y][:, None]
             return (pool(values * weights, ptr) / pool(weights, ptr))[:, 0]
 
         return losses
@@ -107,13 +109,15 @@ class StandardizedError(Objective):
 
     @classmethod
     @override
-    def together(cls, objectives: Sequence[Self]) -> StackLoss:
-        means, stds = (torch.stack([getattr(each, name) for each in objectives]) for name in ("_mean", "_std"))
+    def together(cls, objectives: Sequence[Self], device: torch.device = CPU) -> StackLoss:
+        means, stds = (
+            send(torch.stack([getattr(each, name) for each in objectives]), device) for name in ("_mean", "_std")
+        )
 
         def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
-            owners, targets = _owners(ptr), y.shape[1]
+            owners, targets = segments(ptr, device)[0], y.shape[1]
             values = (scores - (y - means[owners]) / stds[owners]).square()
-            return pool(values.reshape(-1, 1), ptr * targets)[:, 0] / _counts(ptr * targets)
+            return pool(values.reshape(-1, 1), ptr * targets)[:, 0] / _counts(ptr * targets, device)
 
         return losses
 
@@ -131,10 +135,5 @@ class StandardizedError(Objective):
         return {"mean": self._mean.tolist(), "std": self._std.tolist()}
 
 
-def _counts(ptr: NDArray[np.int64]) -> Tensor:
-    return torch.from_numpy(np.diff(ptr).astype(np.float32))
-
-
-def _owners(ptr: NDArray[np.int64]) -> Tensor:
-    """Return the network of each item."""
-    return torch.from_numpy(np.arange(len(ptr) - 1).repeat(np.diff(ptr)))
+def _counts(ptr: NDArray[np.int64], device: torch.device) -> Tensor:
+    return send(torch.from_numpy(np.diff(ptr).astype(np.float32)), device)

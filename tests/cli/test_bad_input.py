@@ -5,6 +5,7 @@ import json
 import shutil
 
 import pytest
+import torch
 
 
 @pytest.fixture
@@ -292,6 +293,16 @@ def test_any_write_that_finds_no_space_is_the_same_error(leap, filled, snapshot,
                 ["--keep-days", "store", "gc"],
             )
             if (option, value) != ("--keep-days", "0")
+        ),
+        (
+            ["train", "letters-low", "--device", "gpu"],
+            "no device is called 'gpu'. Give auto, cpu, cuda, cuda:N or mps.",
+        ),
+        (["sweep", "quick", "--device", "cpu:1"], "no device is called 'cpu:1'"),
+        *(
+            ([*command, "--device", "cuda:7"], "finds no cuda device on this machine. Use --device cpu.")
+            for command in (["train", "letters-low"], ["sweep", "quick"], ["predict", "nowhere", "letters-low"])
+            if not torch.cuda.is_available()
         ),
         (["store", "show", "0123456789"], "no artifact or tag '0123456789'"),
         (["store", "show", "x"], "no artifact or tag 'x'"),
