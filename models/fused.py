@@ -1,8 +1,7 @@
 """What runs through compiled kernels on the CPU in float32: one autograd node each for `dect`, `gather` and `attend`.
 
 Second derivatives are refused. Torch's `once_differentiable` does so only where the incoming gradient itself is
-differentiated, which suffices for `gather`, a linear map; after `out.sum()` that gradient is a constant, and the second
-derivative of the other two would be taken for zero.
+differentiated; after `out.sum()` that gradient is a constant, and the second derivative would be taken for zero.
 """
 
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from leap.models.kernels.channel_loops import add_outer_products, add_products
-from leap.models.kernels.message_loops import add_along_edges, attend_backward, attend_forward
+from leap.models.kernels.message_loops import attend_backward, attend_forward, sum_along_edges
 from leap.models.kernels.normalization import inverse_scale, normalize, spread_means, spread_scales
 from leap.models.kernels.threads import cut, share
 from leap.models.kernels.transforms import kernels_for
@@ -202,16 +200,20 @@ class _Gather(torch.autograd.Function):
         return _sums(x, edge_index, 0, edges, own)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         edge_index, edges, own = ctx.saved_tensors  # torch raises if one was changed in place
-        return _sums(gradients[0], edge_index, 1, edges, own), None, None, None
+        found: tuple[Tensor | None, ...] = (_sums(gradients[0], edge_index, 1, edges, own),)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("gather", found, (gradients[0],))
+        return *found, None, None, None
 
 
 def _sums(x: Tensor, edge_index: Tensor, source: int, edges: Tensor, own: Tensor) -> Tensor:
     """`source` is the row of `edge_index` that sums come from."""
-    ends, out = edge_index.numpy(), x.detach() * own[:, None]
-    if not add_along_edges(ends[source], ends[1 - source], edges.numpy(), x.detach().contiguous().numpy(), out.numpy()):
+    x, edges, own = x.contiguous(), edges.contiguous(), own.contiguous()
+    ends, out = edge_index.numpy(), torch.empty_like(x)
+    addresses = (edges.data_ptr(), own.data_ptr(), x.data_ptr())
+    if not sum_along_edges(ends[source], ends[1 - source], *addresses, *x.shape, out.data_ptr()):
         check_ids("edge_index", ends, len(x))
     return out
 

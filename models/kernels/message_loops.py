@@ -6,17 +6,26 @@ import numpy as np
 
 from leap.models.kernels.border import lie_inside
 from leap.models.kernels.compiling import kernel
+from leap.models.kernels.lanes import array_at
 
 
 @kernel
-def add_along_edges(source: Any, target: Any, weights: Any, x: Any, out: Any) -> bool:
-    """Add the weighted rows of the sources to those of the targets; False where an edge joins other than the rows."""
-    if not (lie_inside(source, len(x)) and lie_inside(target, len(x))):
+def sum_along_edges(source: Any, target: Any, edges: int, own: int, x: int, rows: int, columns: int, out: int) -> bool:
+    """Fill own[v] · x[v] plus the weighted rows of the sources of v; False where an edge joins other than the rows.
+
+    Float32 arrays are given by address, which costs a tenth of converting tensors.
+    """
+    if not (lie_inside(source, rows) and lie_inside(target, rows)):
         return False
+    given, made = array_at(x, (rows, columns)), array_at(out, (rows, columns))
+    along, kept = array_at(edges, source.shape), array_at(own, (rows,))
+    for v in range(rows):
+        for i in range(columns):
+            made[v, i] = kept[v] * given[v, i]
     for e in range(len(source)):
-        u, v, weight = source[e], target[e], weights[e]
-        for i in range(x.shape[1]):
-            out[v, i] += weight * x[u, i]
+        u, v, weight = source[e], target[e], along[e]
+        for i in range(columns):
+            made[v, i] += weight * given[u, i]
     return True
 
 
