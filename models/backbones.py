@@ -19,6 +19,7 @@ from torch_geometric.utils import add_self_loops
 from typing_extensions import override
 
 from leap.models import grouped
+from leap.models.convolutions import sum_layers
 from leap.models.devices import send
 from leap.models.layers import Noisy, add_bias, linear, transform_sequences
 from leap.models.messages import Weights, attend, gather, gcn_weights, sum_weights
@@ -138,7 +139,36 @@ class LayeredBackbone(Backbone):
         return x
 
 
-class GcnBackbone(LayeredBackbone):
+class SummingBackbone(LayeredBackbone):
+    """Layers that sum over neighbours, then map. A stack's are one operation, unless LEAP comes in between."""
+
+    @abstractmethod
+    def weights(self, edge_index: Tensor, num_nodes: int) -> Weights:
+        """Return how much of each node goes where."""
+
+    @abstractmethod
+    def map_of(self, layer: nn.Module) -> tuple[Tensor, Tensor]:
+        """Return weight and bias of a layer."""
+
+    @override
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        weights = self.weights(graphs.edge_index, len(x))
+
+        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
+            summed = gather(states, graphs.edge_index, weights)
+            return linear(summed, *self.map_of(layer), graphs.rows, relu=relu)
+
+        return run
+
+    @override
+    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
+        maps = [self.map_of(layer) for layer in self.layers]
+        if widen is not None or graphs.rows is None or not grouped.is_compiled(x, maps[0][0]):
+            return super().forward(x, graphs, widen)
+        return sum_layers(x, graphs.edge_index, self.weights(graphs.edge_index, len(x)), maps, graphs.rows)
+
+
+class GcnBackbone(SummingBackbone):
     """Graph convolutions. The parameters are those of PyG's layer, the sums over neighbours are `gather`.
 
     Sums come before the linear map, which is the same, so that the map's bias and ReLU are one operation with it.
@@ -149,16 +179,14 @@ class GcnBackbone(LayeredBackbone):
         layer: nn.Module = GCNConv(in_channels, out_channels)
         return layer
 
-    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
-        """Map states that are mixed with their neighbours' by degree."""
-        weights = gcn_weights(graphs.edge_index, len(x))
+    @override
+    def weights(self, edge_index: Tensor, num_nodes: int) -> Weights:
+        return gcn_weights(edge_index, num_nodes)
 
-        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
-            assert isinstance(layer, GCNConv)
-            mixed = gather(states, graphs.edge_index, weights)
-            return linear(mixed, layer.lin.weight, layer.bias, graphs.rows, relu=relu)
-
-        return run
+    @override
+    def map_of(self, layer: nn.Module) -> tuple[Tensor, Tensor]:
+        assert isinstance(layer, GCNConv)
+        return layer.lin.weight, layer.bias
 
 
 class GatBackbone(LayeredBackbone):
@@ -185,7 +213,7 @@ class GatBackbone(LayeredBackbone):
         return run
 
 
-class GinBackbone(LayeredBackbone):
+class GinBackbone(SummingBackbone):
     """Sums over neighbours and the node itself, each followed by one linear map, as PyG's layer has it."""
 
     @override
@@ -193,16 +221,14 @@ class GinBackbone(LayeredBackbone):
         layer: nn.Module = GINConv(nn.Linear(in_channels, out_channels))
         return layer
 
-    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
-        """Map the sum of the states."""
-        weights = sum_weights(graphs.edge_index, len(x))
+    @override
+    def weights(self, edge_index: Tensor, num_nodes: int) -> Weights:
+        return sum_weights(edge_index, num_nodes)
 
-        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
-            assert isinstance(layer, GINConv)
-            summed = gather(states, graphs.edge_index, weights)
-            return linear(summed, layer.nn.weight, layer.nn.bias, graphs.rows, relu=relu)
-
-        return run
+    @override
+    def map_of(self, layer: nn.Module) -> tuple[Tensor, Tensor]:
+        assert isinstance(layer, GINConv)
+        return layer.nn.weight, layer.nn.bias
 
 
 class NompBackbone(Backbone, Noisy):

@@ -48,17 +48,22 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
     InvalidInputError
         For edges that join other than the N nodes, or another number of weights.
     """
+    check_sums(x, edge_index, weights)
+    if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
+        return fused_gather(x, edge_index, *(part.to(x.dtype) for part in weights))
+    messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]
+    return (x * weights.own.to(x.dtype)[:, None]).index_add(0, edge_index[1], messages)
+
+
+def check_sums(x: Tensor, edge_index: Tensor, weights: Weights) -> None:
+    """Refuse features, edges and weights of other shapes; whether edges join the nodes, the kernels find out."""
     counts = (*weights.edges.shape, *weights.own.shape)
     if x.ndim != 2 or counts != (edge_index.shape[-1], x.shape[0]):
         raise InvalidInputError(
             f"x must have shape (N, d), with a weight for each edge and node. Got {tuple(x.shape)}, and {counts[0]} "
             f"and {counts[1]} weights for {edge_index.shape[-1]} edges."
         )
-    if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
-        _check_edge_list(edge_index)
-        return fused_gather(x, edge_index, *(part.to(x.dtype) for part in weights))
-    messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]
-    return (x * weights.own.to(x.dtype)[:, None]).index_add(0, edge_index[1], messages)
+    _check_edge_list(edge_index)
 
 
 def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) -> Tensor:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from leap.models import dect, grouped, kernels, noise
 from leap.models.adam import StackAdam
 from leap.models.channels import mix_channels
+from leap.models.convolutions import sum_layers
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
 from leap.models.rows import Rows
@@ -83,6 +84,8 @@ def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     thresholds = torch.from_numpy(kernels.threshold_grid(4, 1.1)).float()
     curves = dect(features, Neighborhoods(*hoods, hops=2), directions, thresholds, 128.0, rows=rows)
     mix_channels(curves, weight, bias, rows).sum().backward()
+    edges = torch.from_numpy(_cycle(0, len(x)))
+    sum_layers(features, edges, sum_weights(edges, len(x)), [(weight, bias)], rows).sum().backward()
 
 
 def _update_stack(x: NDArray[np.float32]) -> None:
