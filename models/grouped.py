@@ -460,6 +460,18 @@ def check_rows(rows: Rows, count: int, networks: int) -> None:
         refuse_rows(rows, count, networks)
 
 
+def check_sequences(ptr: Pointers, count: int, rows: Rows, networks: int) -> int:
+    """Return how many weights attention has inside sequences of rows; refuse those of two networks."""
+    starts = _pointers(ptr)
+    check_arrays(rows)
+    if len(rows.ptr) != len(rows.slots) + 1:
+        refuse_rows(rows, count, networks)
+    pairs: int = count_pairs(starts, count, rows.ptr)
+    if pairs < 0:
+        _refuse_sequences(starts, count, rows.ptr)
+    return pairs
+
+
 def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:
     """Say why `count_pairs` found that pointers do not fit."""
     check_pointers("ptr", ptr, count)

@@ -16,6 +16,7 @@ from torch.nn import functional
 from leap.models import grouped, noise
 from leap.models.devices import send
 from leap.models.rows import Rows
+from leap.models.sequences import encode_sequences
 
 SITES = 4
 """Places of a transformer layer where something is random."""
@@ -126,6 +127,9 @@ def transform_sequences(
     assert attention.in_proj_weight is not None
     is_noisy = layer.training if rows is None else rows.noise is not None
     drop = layer.dropout.p if is_noisy else 0.0
+    if rows is not None and grouped.is_compiled(x, attention.in_proj_weight):
+        keys_of_sites = noise.sites(rows.noise if drop else None, first_site, SITES)
+        return encode_sequences(x, ptr, rows, _parameters(layer), layer.norm1.eps, drop, keys_of_sites)
     keys = [_keys(rows, first_site + site) if drop else None for site in range(SITES)]
     mapped = linear(x, attention.in_proj_weight, attention.in_proj_bias, rows)
     seen = grouped.self_attention(mapped, ptr, drop=drop, keys=keys[0], rows=rows)
@@ -134,6 +138,15 @@ def transform_sequences(
     hidden = linear(x, layer.linear1.weight, layer.linear1.bias, rows, relu=True, drop=drop, keys=keys[2])
     hidden = linear(hidden, layer.linear2.weight, layer.linear2.bias, rows, drop=drop, keys=keys[3])
     return layer_norm(x, layer.norm2, rows, hidden)
+
+
+def _parameters(layer: nn.TransformerEncoderLayer) -> list[Tensor]:
+    attention = layer.self_attn
+    assert attention.in_proj_weight is not None
+    assert attention.in_proj_bias is not None
+    parts = (attention.out_proj, layer.linear1, layer.linear2, layer.norm1, layer.norm2)
+    maps = [parameter for part in parts for parameter in (part.weight, part.bias)]
+    return [attention.in_proj_weight, attention.in_proj_bias, *maps]
 
 
 def _keys(rows: Rows | None, number: int) -> Keys:

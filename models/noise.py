@@ -38,6 +38,14 @@ def site(keys: Keys | None, number: int) -> Keys | None:
     return None if keys is None else random_bits(keys, np.full(len(keys), number, np.uint64))
 
 
+def sites(keys: Keys | None, first: int, count: int) -> Keys:
+    """Return the keys of several sites, (count, n); without randomness (count, 0)."""
+    if keys is None:
+        return np.empty((count, 0), np.uint64)
+    numbers = np.arange(first, first + count, dtype=np.uint64)
+    return random_bits(np.tile(keys, count), numbers.repeat(len(keys))).reshape(count, -1)
+
+
 def random_bits(keys: Keys, indices: NDArray[np.uint64]) -> Keys:
     """Return 64 bits of each pair of a key and an index."""
     found = np.empty(len(keys), np.uint64)

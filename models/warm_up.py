@@ -17,6 +17,7 @@ from leap.models.convolutions import sum_layers
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
 from leap.models.rows import Rows
+from leap.models.sequences import encode_sequences
 from leap.store import Neighborhoods
 
 COLUMNS = 2
@@ -85,6 +86,9 @@ def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     curves = dect(features, Neighborhoods(*hoods, hops=2), directions, thresholds, 128.0, rows=rows)
     mix_channels(curves, weight, bias, rows).sum().backward()
     edges = torch.from_numpy(_cycle(0, len(x)))
+    wide = torch.ones(1, 3 * FEATURES, FEATURES, requires_grad=True)
+    maps = [wide, wide[:, :, 0], *[weight, bias] * 3, *[bias] * 4]
+    encode_sequences(features, ptr, rows, maps, 1e-5, 0.5, noise.sites(noise.keys(0, 0, 0), 0, 4)).sum().backward()
     sum_layers(features, edges, sum_weights(edges, len(x)), [(weight, bias)], rows).sum().backward()
 
 
