@@ -251,10 +251,11 @@ class _LayerNorm(torch.autograd.Function):
 
 
 def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
-    """Sum the rows ptr[g] to ptr[g + 1] of x (N, C) for each g, in order; an empty sum is zero.
+    """Sum the rows ptr[g] to ptr[g + 1] of x for each g, in order; an empty sum is zero.
 
     Parameters
     ----------
+    x : (N, C), or (N,) numbers.
     ptr : (G + 1,) int64 on the host, rising from 0 to N.
 
     Raises
@@ -263,31 +264,32 @@ def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
         If ptr does not fit.
     """
     starts = _pointers(ptr)
-    if x.ndim != 2:
-        raise InvalidInputError(f"x must have shape (N, C), got {tuple(x.shape)}.")
+    if x.ndim not in (1, 2):
+        raise InvalidInputError(f"x must have shape (N, C) or (N,), got {tuple(x.shape)}.")
     if is_compiled(x):
         result: Tensor = _Pool.apply(x, starts)
         return result
     check_pointers("ptr", starts, len(x))
     groups, _ = segments(starts, x.device)
-    return x.new_zeros(len(starts) - 1, x.shape[1]).index_add(0, groups, x)
+    return x.new_zeros(len(starts) - 1, *x.shape[1:]).index_add(0, groups, x)
 
 
 class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, ptr: Pointers) -> Tensor:
-        x, out = x.contiguous(), x.new_empty(max(len(ptr) - 1, 0), x.shape[1])
-        if not pool_forward(x.data_ptr(), *x.shape, ptr, out.data_ptr()):
+        x, out = x.contiguous(), x.new_empty(max(len(ptr) - 1, 0), *x.shape[1:])
+        sizes = (*x.shape, 1)[:2]
+        if not pool_forward(x.data_ptr(), *sizes, ptr, out.data_ptr()):
             check_pointers("ptr", ptr, len(x))
-        ctx.known = (ptr, x.shape)
+        ctx.known = (ptr, x.shape, sizes)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        ptr, shape = ctx.known
+        ptr, shape, sizes = ctx.known
         upstream, on_x = gradients[0].contiguous(), gradients[0].new_empty(shape)
-        if not pool_backward(upstream.data_ptr(), *shape, ptr, on_x.data_ptr()):
+        if not pool_backward(upstream.data_ptr(), *sizes, ptr, on_x.data_ptr()):
             check_pointers("ptr", ptr, shape[0])
         return on_x, None
 

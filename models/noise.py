@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from leap.models.devices import segments, send
-from leap.models.kernels.counters import FACTORS, GOLDEN, SHIFTS, fill_bits
+from leap.models.kernels.counters import FACTORS, GOLDEN, SHIFTS, fill_bits, fill_signs
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.neighborhoods import check_pointers
 
 Keys = NDArray[np.uint64]
 
@@ -85,6 +86,13 @@ def signs(keys: Keys, ptr: NDArray[np.int64], columns: int, like: Tensor) -> Ten
     ----------
     ptr : (n + 1,), network i owns the rows ptr[i] to ptr[i + 1] of the signs.
     """
+    if like.is_cpu:
+        check_pointers("ptr", ptr, int(ptr[-1]))
+        if len(ptr) != len(keys) + 1:
+            raise InvalidInputError(f"{len(keys)} networks need as many pointers and one more, not {len(ptr)}.")
+        found = np.empty((int(ptr[-1]), columns), np.float32)
+        fill_signs(keys, ptr, found)
+        return torch.from_numpy(found).to(like.dtype)
     return torch.where(_row_bits(keys, segments(ptr, like.device), columns, columns) < 0, -1.0, 1.0).to(like.dtype)
 
 

@@ -67,11 +67,11 @@ class CrossEntropy(Objective):
         table = send(torch.stack(weights_of), device)
 
         def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
-            values = functional.cross_entropy(scores, y, reduction="none")[:, None]
+            values = functional.cross_entropy(scores, y, reduction="none")
             if not classes:
-                return pool(values, ptr)[:, 0] / _counts(ptr, device)
-            weights = table[segments(ptr, device)[0], y][:, None]
-            return (pool(values * weights, ptr) / pool(weights, ptr))[:, 0]
+                return pool(values, ptr) / _counts(ptr, device)
+            weights = table[segments(ptr, device)[0], y]
+            return pool(values * weights, ptr) / pool(weights, ptr)
 
         return losses
 
@@ -117,7 +117,7 @@ class StandardizedError(Objective):
         def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
             owners, targets = segments(ptr, device)[0], y.shape[1]
             values = (scores - (y - means[owners]) / stds[owners]).square()
-            return pool(values.reshape(-1, 1), ptr * targets)[:, 0] / _counts(ptr * targets, device)
+            return pool(values.flatten(), ptr * targets) / _counts(ptr * targets, device)
 
         return losses
 

@@ -302,6 +302,12 @@ def test_pool_sums_the_rows_of_each_graph(columns, dtype):
     assert same_bits(pool(x, ptr), pool(x, torch.from_numpy(ptr)))
 
 
+@BOTH
+def test_pool_sums_single_numbers(dtype):
+    ptr, x = pointers(3, 0, 1), normal(4, dtype=dtype)
+    assert_equal_with_gradients(pool(x, ptr), torch.stack([x[:3].double().sum(), torch.tensor(0.0), x[3]]), [x])
+
+
 LENGTHS = [(4, 0, 1, 9, 0), (16, 16), (17, 33, 8), (75,), (), (0, 0)]
 
 

@@ -97,6 +97,14 @@ def test_signs_are_both_and_do_not_depend_on_other_networks():
     assert set(found.unique().tolist()) == {-1.0, 1.0}
     assert stats.binomtest(int((found > 0).sum()), found.numel()).pvalue > 1e-3
     assert torch.equal(found[40:], noise.signs(keys[1:], np.array([0, 60]), 5, found))
+    own = torch.from_numpy(keys.view(np.int64))[0]
+    assert torch.equal(found[:40].flatten() < 0, noise.torch_bits(own, torch.arange(200)) < 0)
+
+
+@pytest.mark.parametrize("ptr", [[0, 40], [0, 50, 40], [1, 2, 3]])
+def test_signs_of_rows_that_do_not_fit_are_refused(ptr):
+    with pytest.raises(InvalidInputError, match=r"pointers|ptr"):
+        noise.signs(noise.keys([5, 6], 1, 2), np.array(ptr), 5, torch.empty(0))
 
 
 @pytest.mark.parametrize("drop", [-0.1, 1.0, 2.0, float("nan")])
