@@ -264,7 +264,7 @@ class GpsBackbone(Backbone):
 
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        x, weights = self.embed(x), sum_weights(graphs.edge_index, len(x))
+        x, weights = self.embed(x).to(x.dtype), sum_weights(graphs.edge_index, len(x))
         for layer in self.layers if len(x) else ():  # normalizing no nodes is not defined
             assert isinstance(layer, GPSConv)
             x = _gps_layer(layer, x, graphs, weights)

@@ -38,7 +38,7 @@ def mix_channels(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows | None, *, 
     series = x.transpose(1, 2)
     flat = series.reshape(-1, x.shape[1])
     if rows is None:
-        out = torch.nn.functional.linear(flat, weight, bias)
+        out = torch.nn.functional.linear(flat, weight, bias).to(x.dtype)
         out = out.relu() if relu else out
     else:
         out = grouped.linear(flat, weight, bias, rows.times(x.shape[2]), relu=relu)

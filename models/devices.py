@@ -1,5 +1,7 @@
 """Devices that compute: found by name, and how numbers of the host get to one without waiting for it."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -52,6 +54,17 @@ def device_processes(name: str) -> int | None:
     if find_device(name).type == "cpu":
         return None
     return max(1, count_gpus()) if name in ("auto", "cuda") else 1
+
+
+def lowered(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """Let linear maps multiply in bfloat16 if the precision says so; sums and results keep 32 bits."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def in_full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Let everything compute in the precision of its input."""
+    is_lowered = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if is_lowered else nullcontext()
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from leap.models.backbones import GraphBackbone, GraphBatch
+from leap.models.devices import in_full_precision
 from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.models.kernels.normalization import MARGIN, is_constant
 from leap.store.errors import InvalidInputError
@@ -68,7 +69,8 @@ class GlobalDect(GraphBackbone):
 
     def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
         """Map features (N, in_channels) to scores (G, out_channels); an empty graph's are zeros."""
-        image = self.transform(x, graphs)
+        with in_full_precision(x.device):
+            image = self.transform(x, graphs)
         scores: Tensor = self.mlp(self.convolutions(image.unsqueeze(1)))
         return scores * (graphs.ptr.diff() > 0).unsqueeze(1)
 

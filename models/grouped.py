@@ -2,7 +2,7 @@
 
 Rows lie one network's after the other's, `Rows` tells which. On the CPU in float32 each operation is one compiled loop
 forward and one backward, and the bits of a network depend on nothing but its own rows and parameters. Other devices
-and types pad to the longest network and use torch's operations.
+and types, and bfloat16, pad to the longest network and use torch's operations.
 
 Second derivatives of what is compiled are refused.
 """
@@ -72,7 +72,7 @@ def linear(
     if is_compiled(x, weight, bias):
         result: Tensor = _Linear.apply(x, weight, bias, rows, relu, keys, limit, scale)
         return result
-    out = _padded_linear(x, weight, bias, rows)
+    out = _padded_linear(x, weight, bias, rows).to(x.dtype)
     out = out.relu() if relu else out
     return out * dropout_factors(out, drop, keys, rows) if len(keys) else out
 
@@ -403,7 +403,9 @@ def _dropout(drop: float, keys: Keys | None, rows: Rows) -> tuple[int, float, Ke
 
 
 def is_compiled(*tensors: Tensor | None) -> bool:
-    """Whether all tensors are such that compiled loops take them."""
+    """Whether all tensors are such that compiled loops take them, and nothing is to be multiplied in bfloat16."""
+    if torch.is_autocast_enabled("cpu"):
+        return False
     return all([tensor is None or (tensor.dtype == torch.float32 and tensor.is_cpu) for tensor in tensors])
 
 
@@ -487,12 +489,12 @@ def _padded_attention(qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys,
     padded = qkv.new_zeros(groups * longest, columns).index_copy(0, places, qkv).view(groups, longest, columns)
     query, key, value = padded.split(columns // 3, dim=2)
     is_key = torch.arange(longest, device=qkv.device) < send(torch.from_numpy(np.diff(ptr)), qkv.device)[:, None]
-    scores = torch.bmm(query, key.transpose(1, 2)) / math.sqrt(columns // 3)
+    scores = torch.bmm(query, key.transpose(1, 2)).to(qkv.dtype) / math.sqrt(columns // 3)
     weights = scores.masked_fill(~is_key[:, None], -math.inf).softmax(2).flatten(0, 1).index_select(0, places)
     if len(keys):
         weights = weights * attention_factors(weights, drop, keys, borders)
     spread_weights = weights.new_zeros(groups * longest, longest).index_copy(0, places, weights)
-    mixed = torch.bmm(spread_weights.view(groups, longest, longest), value)
+    mixed = torch.bmm(spread_weights.view(groups, longest, longest), value).to(qkv.dtype)
     return mixed.flatten(0, 1).index_select(0, places)
 
 

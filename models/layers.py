@@ -55,7 +55,7 @@ def linear(
     """
     if rows is not None:
         return grouped.linear(x, weight, bias, rows, relu=relu, drop=drop, keys=keys)
-    out = functional.linear(x, weight, bias)
+    out = functional.linear(x, weight, bias).to(x.dtype)
     out = out.relu() if relu else out
     return functional.dropout(out, drop) if drop else out
 

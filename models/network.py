@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from leap.models.backbones import Widen, make_backbone
+from leap.models.devices import lowered
 from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
 from leap.models.encodings import LeapEncoding, NodeData, make_encoding
 from leap.models.generator import borrowed_generator
@@ -76,6 +77,11 @@ class Network(nn.Module):
         """
         if x.ndim != 2 or x.shape[1] != self.facts.features:
             raise InvalidInputError(f"x must have shape (N, {self.facts.features}). Got {tuple(x.shape)}.")
+        with lowered(x.device, self.config.precision):
+            scores = self._scores(x, nodes)
+        return scores.float() if scores.dtype == torch.bfloat16 else scores
+
+    def _scores(self, x: Tensor, nodes: NodeData) -> Tensor:
         graphs = nodes.graphs
         features = x if self.embedding is None else self.embedding(x, graphs.rows)
         points = features if self.coordinates is None else mlp(self.coordinates, features, graphs.rows)
@@ -84,7 +90,7 @@ class Network(nn.Module):
             return scores
         columns = [features, *(part(points, nodes) for part in self.encodings.values())]
         joined = torch.cat(columns, dim=1) if len(columns) > 1 else features
-        rows: Tensor = self.backbone(joined, graphs, self._widen(nodes))
+        rows: Tensor = self.backbone(joined, graphs, self._widen(nodes)).to(joined.dtype)
         if not self.is_pooled:
             return rows
         return graphs.pool(rows) if self.config.pooling == "sum" else graphs.mean(rows)

@@ -34,6 +34,7 @@ class Kind:
     parts: frozenset[str]
     leap_on: str = "features"
     has_cap: bool = False
+    is_lowered: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Kind":
@@ -42,7 +43,9 @@ class Kind:
         backbone, encoding, leap_on = (
             str(values.get(name, fields[name].default)) for name in ("backbone", "encoding", "leap_on")
         )
-        kind = cls(backbone, frozenset(encoding.split("+")) - {"none"}, leap_on, values.get("cap") is not None)
+        parts, precision = frozenset(encoding.split("+")) - {"none"}, fields["precision"].default
+        is_lowered = values.get("precision", precision) != precision
+        kind = cls(backbone, parts, leap_on, values.get("cap") is not None, is_lowered)
         return replace(kind, parts=frozenset()) if kind.is_global else kind
 
     @property
@@ -232,6 +235,16 @@ class NetworkConfig(Options):
         Literal["sum", "mean"],
         Option(help="A graph's scores are the {choices} of its nodes'.", panel=NETWORK, matters=_layered),
     ] = "sum"
+    precision: Annotated[
+        Literal["32", "bf16"],
+        Option(
+            help="Bits of the numbers that linear maps multiply: {choices}; all else has 32.",
+            panel=NETWORK,
+            # Runs of before this option was there are those with 32 bits.
+            matters=lambda kind: kind.is_lowered,
+            compared="ablation",
+        ),
+    ] = "32"
 
     @model_validator(mode="before")
     @classmethod

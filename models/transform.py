@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from leap.models import grouped
+from leap.models.devices import in_full_precision
 from leap.models.fused import fused_dect
 from leap.models.kernels.border import index_arrays
 from leap.models.kernels.normalization import inverse_scale, is_constant
@@ -126,7 +127,9 @@ def _dect(
             return out if order is None else torch.empty_like(out).index_copy(2, order, out)
         hoods = replace(hoods, node_ptr=node_ptr, nodes=nodes, edge_ptr=edge_ptr, edges=np.stack(ends))
     kind = x.dtype if fits else torch.float64
-    return plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers, rows).to(x.dtype)
+    with in_full_precision(x.device):
+        out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers, rows)
+    return out.to(x.dtype)
 
 
 # Compiled kernels and numpy are nothing that torch.compile could trace: there it breaks the graph and runs as it is.

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from leap.models import grouped, noise
 from leap.models.adam import StackAdam
+from leap.models.devices import in_full_precision
 from leap.models.encodings import NodeData
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts, NetworkConfig
@@ -227,3 +228,35 @@ def test_rows_send_what_they_know_once() -> None:
     assert rows.segments(device)[0] is rows.segments(device)[0]
     number, place = rows.segments(torch.device("cpu"))
     assert (number.tolist(), place.tolist()) == ([0, 0, 2, 2, 2], [0, 1, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in DOUBLED if case[0].encoding in ("none", "leap-l", "leap-f", "lape+leap-l")], ids=name
+)
+def test_lower_precision_is_close_and_lowers_nothing_but_linear_maps(case: tuple[NetworkConfig, DatasetFacts]) -> None:
+    config, facts = case
+    found = []
+    networks = 0
+    for precision in ("32", "bf16"):
+        stack = Stack(config.model_copy(update={"precision": precision}), facts)
+        networks = 3 if stack.is_grouped else 1
+        x, nodes, y, ptr = data(config, facts, networks)
+        stack.add(states_of(config, facts, networks))
+        torch.manual_seed(0)
+        found.append(step(stack, x, nodes if stack.is_grouped else alone(nodes), y, ptr))
+        assert stack.flat.dtype == torch.float32
+    (scores, gradients), (lowered, _) = found
+    assert lowered.dtype == scores.dtype == gradients.dtype == torch.float32
+    assert not torch.equal(lowered, scores)
+    assert torch.linalg.vector_norm(lowered - scores) < 0.05 * torch.linalg.vector_norm(scores)
+
+
+def test_the_transform_is_never_lowered() -> None:
+    hoods = khop([[0, 1, 2], [1, 2, 3]], 5, 2)
+    x, directions, grid = torch.randn(5, 2), torch.eye(2), torch.linspace(-1, 1, 4)
+    expected = dect(x, hoods, directions, grid, 64.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(dect(x, hoods, directions, grid, 64.0), expected)
+        assert (x @ directions).dtype == torch.bfloat16
+        with in_full_precision(x.device):  # as the plain path has it
+            assert (x @ directions).dtype == torch.float32

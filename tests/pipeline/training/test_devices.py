@@ -1,5 +1,6 @@
 """Training on other devices: they are found, one process has each, and nobody waits for one before an epoch ends."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -105,3 +106,21 @@ def test_a_run_is_loaded_to_a_device(context, shapes, options, tmp_path):
     assert trained.device == torch.device("cpu")
     with pytest.raises(InvalidInputError, match="no device is called"):
         load_run(path, device="tpu")
+
+
+def losses(result):
+    """Training losses of the first fold, by epoch."""
+    lines = (result.path / "fold-0" / "epochs.jsonl").read_text().splitlines()
+    return [json.loads(line)["train_loss"] for line in lines]
+
+
+@pytest.mark.parametrize("backbone", ["nomp", "gps", "dect-4k"])
+def test_networks_learn_in_lower_precision(context, shapes, options, tmp_path, backbone):
+    asked = options(backbone=backbone, encoding="none" if backbone == "dect-4k" else "leap-l", epochs=5, lr=0.01)
+    lower = asked.model_copy(update={"network": asked.network.model_copy(update={"precision": "bf16"})})
+    full, lowered = (train(shapes, each, context, runs=tmp_path) for each in (asked, lower))
+    assert full.path != lowered.path
+    assert losses(lowered) != losses(full)
+    assert losses(lowered)[-1] < 0.9 * losses(lowered)[0]
+    assert losses(lowered)[-1] == pytest.approx(losses(full)[-1], rel=0.3)
+    assert load_run(lowered.path).options.network.precision == "bf16"
