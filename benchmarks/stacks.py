@@ -270,25 +270,29 @@ def profile(step: Step, networks: int, seconds: float, count: int) -> list[dict[
     seconds : of a network's step without a profiler.
     count : steps to look at.
     """
-    profiler = cProfile.Profile(time.process_time)
-    profiler.enable()
-    for _ in range(count):
-        step()
-    profiler.disable()
+    profiler, threads = cProfile.Profile(time.process_time), torch.get_num_threads()
+    torch.set_num_threads(1)  # as the step was timed; others would count while they wait
+    try:
+        profiler.enable()
+        for _ in range(count):
+            step()
+        profiler.disable()
+    finally:
+        torch.set_num_threads(threads)
     found: dict[tuple[str, str], float] = {}
     for (file, _, name), (_, _, own, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
         module = sys.modules.get(f"{kernels.__name__}.{Path(file).stem}")
         if isinstance(getattr(module, name, None), Dispatcher):
             where = ("compiled loop", f"{Path(file).stem}.{name}")
-        elif file == "~" and "torch" in name and "run_backward" not in name:
-            where = ("torch", "its operations")
+        elif file == "~" and "torch" in name:
+            where = ("torch", "its operations and its graph")
         else:
             continue
         found[where] = found.get(where, 0.0) + own / count / networks
     found["Python", "and all else"] = max(0.0, seconds - sum(found.values()))
     ordered = sorted(found.items(), key=lambda item: -item[1])
     return [
-        {"where": kind, "what": name, "microseconds": round(own * 1e6, 2), "share": f"{own / seconds:.1%}"}
+        {"where": kind, "what": name, "microseconds": round(float(own) * 1e6, 2), "share": f"{own / seconds:.1%}"}
         for (kind, name), own in ordered
         if own >= 0.001 * seconds
     ]
