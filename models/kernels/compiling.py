@@ -1,11 +1,37 @@
 """How every kernel is compiled, and the form in which it gets its arrays."""
 
+import contextlib
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+
+def forget_stale(folder: Path) -> None:
+    """Remove the compiled kernels of a folder if any of its files has changed since they were compiled.
+
+    A kernel calls kernels of other files, whose code becomes part of it, and numba compares its own file only: after an
+    update it would go on computing as before. Where the folder cannot be written, numba does not keep kernels in it.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    kept = folder / "__pycache__"
+    note = kept / "kernels.sha256"
+    with contextlib.suppress(OSError):
+        if note.is_file() and note.read_text() == digest.hexdigest():
+            return
+        for path in kept.glob("*.nbi"):
+            path.unlink(missing_ok=True)
+        kept.mkdir(exist_ok=True)
+        note.write_text(digest.hexdigest())
+
+
+forget_stale(Path(__file__).parent)
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
