@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leap.models.addresses import is_compiled
 from leap.models.devices import send
-from leap.models.grouped import is_compiled
 from leap.models.kernels.adam_loops import adam_update
 from leap.store.errors import InvalidInputError
 

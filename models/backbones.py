@@ -19,12 +19,14 @@ from torch_geometric.utils import add_self_loops
 from typing_extensions import override
 
 from leap.models import grouped
+from leap.models.addresses import is_compiled
 from leap.models.convolutions import sum_layers
 from leap.models.devices import send
 from leap.models.layers import Noisy, add_bias, linear, transform_sequences
 from leap.models.messages import Weights, attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.models.rows import Rows
+from leap.models.sequences import self_attention
 from leap.store.errors import InvalidInputError
 
 
@@ -163,7 +165,7 @@ class SummingBackbone(LayeredBackbone):
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         maps = [self.map_of(layer) for layer in self.layers]
-        if widen is not None or graphs.rows is None or not grouped.is_compiled(x, maps[0][0]):
+        if widen is not None or graphs.rows is None or not is_compiled(x, maps[0][0]):
             return super().forward(x, graphs, widen)
         return sum_layers(x, graphs.edge_index, self.weights(graphs.edge_index, len(x)), maps, graphs.rows)
 
@@ -277,7 +279,7 @@ def _gps_layer(layer: GPSConv, x: Tensor, graphs: GraphBatch, weights: Weights) 
     summed = layer.conv.nn(gather(x, graphs.edge_index, weights))
     near = layer.norm1(dropout(summed, drop) + x)
     mapped = linear(x, attention.in_proj_weight, attention.in_proj_bias, None)
-    seen = attention.out_proj(grouped.self_attention(mapped, graphs.sequences()))
+    seen = attention.out_proj(self_attention(mapped, graphs.sequences()))
     out = near + layer.norm2(dropout(seen, drop) + x)
     result: Tensor = layer.norm3(out + layer.mlp(out))
     return result

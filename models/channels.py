@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from leap.models import grouped
+from leap.models.addresses import address, check_arrays, dense, is_compiled, new_gradient, place, refuse_rows
 from leap.models.fused import refuse_second_derivatives
-from leap.models.grouped import address, dense, new_gradient, place, refuse_rows
 from leap.models.kernels.channel_loops import mix_backward, mix_forward
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
@@ -25,8 +25,8 @@ def mix_channels(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows | None, *, 
     -------
     (N, H, T).
     """
-    if rows is not None and grouped.is_compiled(x, weight, bias):
-        grouped.check_arrays(rows)
+    if rows is not None and is_compiled(x, weight, bias):
+        check_arrays(rows)
         networks, width, channels = weight.shape
         if x.ndim != 3 or x.shape[1] != channels or bias.shape != (networks, width):
             raise InvalidInputError(

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leap.models.addresses import address, check_arrays, dense, new_gradient, place, refuse_rows
 from leap.models.fused import refuse_second_derivatives
-from leap.models.grouped import address, check_arrays, dense, new_gradient, place, refuse_rows
 from leap.models.kernels.convolution_loops import WRONG_EDGES, layers_backward, layers_forward
 from leap.models.messages import Weights, check_sums
 from leap.models.rows import Rows

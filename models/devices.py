@@ -89,3 +89,9 @@ def segments(ptr: NDArray[np.int64], device: torch.device) -> tuple[Tensor, Tens
     starts = send(torch.from_numpy(ptr), device)
     number = torch.repeat_interleave(starts.diff(), output_size=int(ptr[-1]))
     return number, torch.arange(len(number), device=device) - starts[number]
+
+
+def padded_places(ptr: NDArray[np.int64], rows: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
+    """Return where rows stand once every group is padded to the longest, and how long that is."""
+    longest = int(np.diff(ptr).max(initial=0))
+    return rows[0] * longest + rows[1], longest

@@ -7,22 +7,29 @@ and types, and bfloat16, pad to the longest network and use torch's operations.
 Second derivatives of what is compiled are refused.
 """
 
-import math
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from leap.models.devices import segments, send
+from leap.models.addresses import (
+    Pointers,
+    address,
+    check_arrays,
+    check_rows,
+    dense,
+    is_compiled,
+    new_gradient,
+    place,
+    pointers,
+    refuse_rows,
+)
+from leap.models.devices import padded_places, segments, send
 from leap.models.fused import refuse_second_derivatives
-from leap.models.kernels.attention_loops import attention_backward, attention_forward, count_pairs
 from leap.models.kernels.grouped_loops import (
     add_bias_backward,
     add_bias_forward,
-    fit,
     layer_norm_backward,
     layer_norm_forward,
     linear_backward,
@@ -31,15 +38,10 @@ from leap.models.kernels.grouped_loops import (
     pool_forward,
 )
 from leap.models.kernels.tiles import padded
-from leap.models.noise import Keys, attention_factors, dropout_factors, limit_and_scale
+from leap.models.noise import Keys, dropout, dropout_factors
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import check_pointers
-
-Pointers = NDArray[np.int64]
-
-_NO_KEYS = np.empty(0, np.uint64)
-_NO_BORDERS = np.empty(0, np.int64)
 
 
 def linear(
@@ -68,7 +70,7 @@ def linear(
         If shapes, rows or slots do not fit.
     """
     _check_linear(x, weight, bias, rows)
-    limit, scale, keys = _dropout(drop, keys, rows)
+    limit, scale, keys = dropout(drop, keys, rows)
     if is_compiled(x, weight, bias):
         result: Tensor = _Linear.apply(x, weight, bias, rows, relu, keys, limit, scale)
         return result
@@ -263,7 +265,7 @@ def pool(x: Tensor, ptr: Pointers | Tensor) -> Tensor:
     InvalidInputError
         If ptr does not fit.
     """
-    starts = _pointers(ptr)
+    starts = pointers(ptr)
     if x.ndim not in (1, 2):
         raise InvalidInputError(f"x must have shape (N, C) or (N,), got {tuple(x.shape)}.")
     if is_compiled(x):
@@ -294,69 +296,6 @@ class _Pool(torch.autograd.Function):
         return on_x, None
 
 
-def self_attention(
-    qkv: Tensor, ptr: Pointers | Tensor, *, drop: float = 0.0, keys: Keys | None = None, rows: Rows | None = None
-) -> Tensor:
-    """Return drop(softmax(q kᵀ/√h)) v inside each sequence of rows, with one head.
-
-    Parameters
-    ----------
-    qkv : (N, 3 h), queries, keys and values side by side.
-    ptr : (G + 1,) int64 on the host; sequence g is the rows ptr[g] to ptr[g + 1], and may be empty.
-    drop : share of weights that become zero, if there are keys.
-    keys, rows : one key per network and which rows are whose, for dropout only; without rows there is one network.
-
-    Raises
-    ------
-    InvalidInputError
-        If shapes or pointers do not fit, or rows of two networks share a sequence.
-    """
-    starts = _pointers(ptr)
-    if qkv.ndim != 2 or qkv.shape[1] == 0 or qkv.shape[1] % 3:
-        raise InvalidInputError(f"qkv must have shape (N, 3 h), got {tuple(qkv.shape)}.")
-    borders, limit, scale, own = _NO_BORDERS, 0, 1.0, _NO_KEYS
-    if drop != 0.0 and keys is not None:
-        rows = Rows.of([len(qkv)]) if rows is None else rows
-        check_arrays(rows)
-        limit, scale, own = _dropout(drop, keys, rows)
-        borders = rows.ptr
-        if len(borders) != len(own) + 1:
-            refuse_rows(rows, len(qkv), len(own))
-    pairs = count_pairs(starts, len(qkv), borders)
-    if pairs < 0:
-        _refuse_sequences(starts, len(qkv), borders)
-    if is_compiled(qkv):
-        result: Tensor = _SelfAttention.apply(qkv, starts, borders, own, limit, scale, pairs)
-        return result
-    return _padded_attention(qkv, starts, borders, own, drop)
-
-
-class _SelfAttention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, limit: int, scale: float, pairs: int
-    ) -> Tensor:
-        qkv = qkv.contiguous()
-        rows, head = len(qkv), qkv.shape[1] // 3
-        weights, out = qkv.new_empty(pairs), qkv.new_empty(rows, head)
-        ptr, borders = ptr.copy(), borders.copy()  # checked, and nobody else's any more
-        known = (rows, head, ptr, borders, keys, limit, scale)
-        attention_forward(qkv.data_ptr(), *known, weights.data_ptr(), out.data_ptr())
-        ctx.save_for_backward(qkv)
-        ctx.known, ctx.weights = known, weights
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        qkv = ctx.saved_tensors[0].contiguous()
-        upstream, on_qkv = gradients[0].contiguous(), torch.empty_like(qkv)
-        attention_backward(qkv.data_ptr(), *ctx.known, ctx.weights.data_ptr(), upstream.data_ptr(), on_qkv.data_ptr())
-        found: tuple[Tensor | None, ...] = (on_qkv,)
-        if torch.is_grad_enabled():
-            found = refuse_second_derivatives("self_attention", found, (gradients[0], qkv))
-        return *found, None, None, None, None, None, None
-
-
 def _check_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> None:
     if weight.ndim != 3:
         raise InvalidInputError(f"weight must have shape (S, C, K), got {tuple(weight.shape)}.")
@@ -379,75 +318,13 @@ def _check_columns(x: Tensor, rows: Rows, **parameters: Tensor) -> None:
     check_arrays(rows)
 
 
-def _pointers(ptr: Pointers | Tensor) -> Pointers:
-    array: Pointers = ptr.numpy() if isinstance(ptr, Tensor) else ptr
-    if array.dtype != np.int64 or array.ndim != 1:
-        raise InvalidInputError(f"ptr must hold int64 in one dimension, not {array.dtype} of {array.shape}.")
-    return array
-
-
-def check_arrays(rows: Rows) -> None:
-    """Refuse pointers and slots that loops could not take."""
-    for name, array in (("ptr", rows.ptr), ("slots", rows.slots)):
-        if array.dtype != np.int64 or array.ndim != 1:
-            raise InvalidInputError(f"rows.{name} must hold int64 in one dimension, not {array.dtype} {array.shape}.")
-
-
-def _dropout(drop: float, keys: Keys | None, rows: Rows) -> tuple[int, float, Keys]:
-    """Return limit, scale and keys of a dropout, without keys if nothing is dropped."""
-    if drop == 0.0 or keys is None:
-        return 0, 1.0, _NO_KEYS
-    if keys.dtype != np.uint64 or keys.shape != rows.slots.shape:
-        raise InvalidInputError(f"keys must be uint64 of shape {rows.slots.shape}, not {keys.dtype} of {keys.shape}.")
-    return *limit_and_scale(drop), keys
-
-
-def is_compiled(*tensors: Tensor | None) -> bool:
-    """Whether all tensors are such that compiled loops take them, and nothing is to be multiplied in bfloat16."""
-    if torch.is_autocast_enabled("cpu"):
-        return False
-    return all([tensor is None or (tensor.dtype == torch.float32 and tensor.is_cpu) for tensor in tensors])
-
-
-def dense(parameter: Tensor) -> Tensor:
-    """Return the parameters of a stack such that each network's are contiguous."""
-    isdense = parameter.stride()[1:] == ((parameter.shape[2], 1) if parameter.ndim == 3 else (1,))
-    return parameter if isdense else parameter.contiguous()
-
-
-def place(parameter: Tensor | None) -> tuple[int, int]:
-    """Return the address of a stack's parameters and the step from one network to the next; zeros for None.
-
-    The caller must hold the tensor as long as the address is used.
-    """
-    return (0, 0) if parameter is None else (parameter.data_ptr(), parameter.stride(0))
-
-
-def new_gradient(like: Tensor, rows: Rows, *shape: int) -> Tensor:
-    """Return room for the gradient of a stack's parameters: absent networks' is zero, the others' will be filled."""
-    return like.new_empty(shape) if len(rows) == shape[0] else like.new_zeros(shape)
-
-
-def address(tensor: Tensor | None = None) -> int:
-    """Return where a tensor's numbers are, 0 for None."""
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def refuse_rows(rows: Rows, count: int, networks: int) -> None:
-    """Say why `fit` found that rows do not fit."""
-    if len(rows.ptr) != len(rows.slots) + 1:
-        raise InvalidInputError(f"{len(rows.slots)} networks need as many pointers and one more, not {len(rows.ptr)}.")
-    check_pointers("rows.ptr", rows.ptr, count)
-    raise InvalidInputError(f"rows.slots must be different numbers in 0…{networks - 1}, got {rows.slots.tolist()}.")
-
-
 def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -> Tensor:
     check_rows(rows, len(x), len(weight))
     if len(rows) == 1:
         slot = int(rows.slots[0])
         return torch.nn.functional.linear(x, weight[slot], None if bias is None else bias[slot])
     slots = send(torch.from_numpy(rows.slots), x.device)
-    places, longest = _places(rows.ptr, rows.segments(x.device))
+    places, longest = padded_places(rows.ptr, rows.segments(x.device))
     padded = x.new_zeros(len(rows) * longest, x.shape[1]).index_copy(0, places, x).view(len(rows), longest, -1)
     turned = weight.index_select(0, slots).transpose(1, 2)
     if bias is None:
@@ -455,50 +332,3 @@ def _padded_linear(x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows) -
     else:
         mapped = torch.baddbmm(bias.index_select(0, slots)[:, None], padded, turned)
     return mapped.flatten(0, 1).index_select(0, places)
-
-
-def check_rows(rows: Rows, count: int, networks: int) -> None:
-    """Refuse rows that are not `count`, or networks that are not different ones of the stack."""
-    check_arrays(rows)
-    if not fit(rows.ptr, rows.slots, count, networks):
-        refuse_rows(rows, count, networks)
-
-
-def check_sequences(ptr: Pointers, count: int, rows: Rows, networks: int) -> int:
-    """Return how many weights attention has inside sequences of rows; refuse those of two networks."""
-    starts = _pointers(ptr)
-    check_arrays(rows)
-    if len(rows.ptr) != len(rows.slots) + 1:
-        refuse_rows(rows, count, networks)
-    pairs: int = count_pairs(starts, count, rows.ptr)
-    if pairs < 0:
-        _refuse_sequences(starts, count, rows.ptr)
-    return pairs
-
-
-def _refuse_sequences(ptr: Pointers, count: int, borders: Pointers) -> None:
-    """Say why `count_pairs` found that pointers do not fit."""
-    check_pointers("ptr", ptr, count)
-    check_pointers("rows.ptr", borders, count)
-    raise InvalidInputError(f"No sequence may have rows of two networks, but {borders.tolist()} cut {ptr.tolist()}.")
-
-
-def _padded_attention(qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, drop: float) -> Tensor:
-    places, longest = _places(ptr, segments(ptr, qkv.device))
-    groups, columns = len(ptr) - 1, qkv.shape[1]
-    padded = qkv.new_zeros(groups * longest, columns).index_copy(0, places, qkv).view(groups, longest, columns)
-    query, key, value = padded.split(columns // 3, dim=2)
-    is_key = torch.arange(longest, device=qkv.device) < send(torch.from_numpy(np.diff(ptr)), qkv.device)[:, None]
-    scores = torch.bmm(query, key.transpose(1, 2)).to(qkv.dtype) / math.sqrt(columns // 3)
-    weights = scores.masked_fill(~is_key[:, None], -math.inf).softmax(2).flatten(0, 1).index_select(0, places)
-    if len(keys):
-        weights = weights * attention_factors(weights, drop, keys, borders)
-    spread_weights = weights.new_zeros(groups * longest, longest).index_copy(0, places, weights)
-    mixed = torch.bmm(spread_weights.view(groups, longest, longest), value).to(qkv.dtype)
-    return mixed.flatten(0, 1).index_select(0, places)
-
-
-def _places(ptr: Pointers, rows: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
-    """Return where rows stand once every group is padded to the longest, and how long that is."""
-    longest = int(np.diff(ptr).max(initial=0))
-    return rows[0] * longest + rows[1], longest

@@ -14,9 +14,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from leap.models import grouped, noise
+from leap.models.addresses import is_compiled
 from leap.models.devices import send
 from leap.models.rows import Rows
-from leap.models.sequences import encode_sequences
+from leap.models.sequences import encode_sequences, self_attention
 
 SITES = 4
 """Places of a transformer layer where something is random."""
@@ -127,12 +128,12 @@ def transform_sequences(
     assert attention.in_proj_weight is not None
     is_noisy = layer.training if rows is None else rows.noise is not None
     drop = layer.dropout.p if is_noisy else 0.0
-    if rows is not None and grouped.is_compiled(x, attention.in_proj_weight):
+    if rows is not None and is_compiled(x, attention.in_proj_weight):
         keys_of_sites = noise.sites(rows.noise if drop else None, first_site, SITES)
         return encode_sequences(x, ptr, rows, _parameters(layer), layer.norm1.eps, drop, keys_of_sites)
     keys = [_keys(rows, first_site + site) if drop else None for site in range(SITES)]
     mapped = linear(x, attention.in_proj_weight, attention.in_proj_bias, rows)
-    seen = grouped.self_attention(mapped, ptr, drop=drop, keys=keys[0], rows=rows)
+    seen = self_attention(mapped, ptr, drop=drop, keys=keys[0], rows=rows)
     seen = linear(seen, attention.out_proj.weight, attention.out_proj.bias, rows, drop=drop, keys=keys[1])
     x = layer_norm(x, layer.norm1, rows, seen)
     hidden = linear(x, layer.linear1.weight, layer.linear1.bias, rows, relu=True, drop=drop, keys=keys[2])

@@ -21,6 +21,8 @@ from leap.store.graphs.neighborhoods import check_pointers
 
 Keys = NDArray[np.uint64]
 
+NO_KEYS: Keys = np.empty(0, np.uint64)
+
 ATTENTION_STEP = 2**24
 """By how much the index of an attention weight grows from one row of a network to the next."""
 
@@ -59,6 +61,15 @@ def limit_and_scale(drop: float) -> tuple[int, float]:
     if not 0.0 <= drop < 1.0:
         raise InvalidInputError(f"The share of dropped elements must be at least 0 and below 1, but is {drop}.")
     return math.ceil(drop * 2**32), 1.0 / (1.0 - drop)
+
+
+def dropout(drop: float, keys: Keys | None, rows: Rows) -> tuple[int, float, Keys]:
+    """Return limit, scale and keys of a dropout, without keys if nothing is dropped."""
+    if drop == 0.0 or keys is None:
+        return 0, 1.0, NO_KEYS
+    if keys.dtype != np.uint64 or keys.shape != rows.slots.shape:
+        raise InvalidInputError(f"keys must be uint64 of shape {rows.slots.shape}, not {keys.dtype} of {keys.shape}.")
+    return *limit_and_scale(drop), keys
 
 
 def torch_bits(keys: Tensor, indices: Tensor) -> Tensor:

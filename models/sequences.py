@@ -1,8 +1,9 @@
-"""`encode_sequences`: a transformer encoder layer of a stack as one operation.
+"""Operations on sequences of rows: attention, and a transformer encoder layer of a stack as one operation.
 
 On small graphs torch takes longer for a node of its graph than a part of the layer takes itself.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,17 +12,108 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leap.models.addresses import (
+    Pointers,
+    check_arrays,
+    check_sequences,
+    dense,
+    is_compiled,
+    new_gradient,
+    place,
+    pointers,
+    refuse_rows,
+    refuse_sequences,
+)
+from leap.models.devices import padded_places, segments, send
 from leap.models.fused import refuse_second_derivatives
-from leap.models.grouped import check_sequences, dense, new_gradient, place, refuse_rows
+from leap.models.kernels.attention_loops import attention_backward, attention_forward, count_pairs
 from leap.models.kernels.encoder_loops import encoder_backward, encoder_forward, room_of_encoder
-from leap.models.noise import limit_and_scale
+from leap.models.noise import NO_KEYS, Keys, attention_factors, dropout, limit_and_scale
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 
 
+def self_attention(
+    qkv: Tensor, ptr: Pointers | Tensor, *, drop: float = 0.0, keys: Keys | None = None, rows: Rows | None = None
+) -> Tensor:
+    """Return drop(softmax(q kᵀ/√h)) v inside each sequence of rows, with one head.
+
+    Parameters
+    ----------
+    qkv : (N, 3 h), queries, keys and values side by side.
+    ptr : (G + 1,) int64 on the host; sequence g is the rows ptr[g] to ptr[g + 1], and may be empty.
+    drop : share of weights that become zero, if there are keys.
+    keys, rows : one key per network and which rows are whose, for dropout only; without rows there is one network.
+
+    Raises
+    ------
+    InvalidInputError
+        If shapes or pointers do not fit, or rows of two networks share a sequence.
+    """
+    starts = pointers(ptr)
+    if qkv.ndim != 2 or qkv.shape[1] == 0 or qkv.shape[1] % 3:
+        raise InvalidInputError(f"qkv must have shape (N, 3 h), got {tuple(qkv.shape)}.")
+    borders, limit, scale, own = np.empty(0, np.int64), 0, 1.0, NO_KEYS
+    if drop != 0.0 and keys is not None:
+        rows = Rows.of([len(qkv)]) if rows is None else rows
+        check_arrays(rows)
+        limit, scale, own = dropout(drop, keys, rows)
+        borders = rows.ptr
+        if len(borders) != len(own) + 1:
+            refuse_rows(rows, len(qkv), len(own))
+    pairs = count_pairs(starts, len(qkv), borders)
+    if pairs < 0:
+        refuse_sequences(starts, len(qkv), borders)
+    if is_compiled(qkv):
+        result: Tensor = _SelfAttention.apply(qkv, starts, borders, own, limit, scale, pairs)
+        return result
+    return _padded_attention(qkv, starts, borders, own, drop)
+
+
+class _SelfAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, limit: int, scale: float, pairs: int
+    ) -> Tensor:
+        qkv = qkv.contiguous()
+        rows, head = len(qkv), qkv.shape[1] // 3
+        weights, out = qkv.new_empty(pairs), qkv.new_empty(rows, head)
+        ptr, borders = ptr.copy(), borders.copy()  # checked, and nobody else's any more
+        known = (rows, head, ptr, borders, keys, limit, scale)
+        attention_forward(qkv.data_ptr(), *known, weights.data_ptr(), out.data_ptr())
+        ctx.save_for_backward(qkv)
+        ctx.known, ctx.weights = known, weights
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        qkv = ctx.saved_tensors[0].contiguous()
+        upstream, on_qkv = gradients[0].contiguous(), torch.empty_like(qkv)
+        attention_backward(qkv.data_ptr(), *ctx.known, ctx.weights.data_ptr(), upstream.data_ptr(), on_qkv.data_ptr())
+        found: tuple[Tensor | None, ...] = (on_qkv,)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("self_attention", found, (gradients[0], qkv))
+        return *found, None, None, None, None, None, None
+
+
+def _padded_attention(qkv: Tensor, ptr: Pointers, borders: Pointers, keys: Keys, drop: float) -> Tensor:
+    places, longest = padded_places(ptr, segments(ptr, qkv.device))
+    groups, columns = len(ptr) - 1, qkv.shape[1]
+    padded = qkv.new_zeros(groups * longest, columns).index_copy(0, places, qkv).view(groups, longest, columns)
+    query, key, value = padded.split(columns // 3, dim=2)
+    is_key = torch.arange(longest, device=qkv.device) < send(torch.from_numpy(np.diff(ptr)), qkv.device)[:, None]
+    scores = torch.bmm(query, key.transpose(1, 2)).to(qkv.dtype) / math.sqrt(columns // 3)
+    weights = scores.masked_fill(~is_key[:, None], -math.inf).softmax(2).flatten(0, 1).index_select(0, places)
+    if len(keys):
+        weights = weights * attention_factors(weights, drop, keys, borders)
+    spread_weights = weights.new_zeros(groups * longest, longest).index_copy(0, places, weights)
+    mixed = torch.bmm(spread_weights.view(groups, longest, longest), value).to(qkv.dtype)
+    return mixed.flatten(0, 1).index_select(0, places)
+
+
 def encode_sequences(
     x: Tensor,
-    ptr: NDArray[np.int64],
+    ptr: Pointers,
     rows: Rows,
     parameters: Sequence[Tensor],
     eps: float,
@@ -66,7 +158,7 @@ class _Encoder(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: Tensor,
-        ptr: NDArray[np.int64],
+        ptr: Pointers,
         rows: Rows,
         eps: float,
         noise: tuple[NDArray[np.uint64], int, float],

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from leap.models import grouped
+from leap.models.addresses import check_rows
 from leap.models.devices import in_full_precision
 from leap.models.fused import fused_dect
 from leap.models.kernels.border import index_arrays
@@ -167,7 +168,7 @@ def _check(
         )
     is_stacked = rows is not None and directions.ndim == 3
     if rows is not None:
-        grouped.check_rows(rows, nodes, len(directions) if is_stacked else int(rows.slots.max(initial=0)) + 1)
+        check_rows(rows, nodes, len(directions) if is_stacked else int(rows.slots.max(initial=0)) + 1)
     before, count = directions.shape[:1] if is_stacked else (), directions.shape[-1:] if directions.ndim > 1 else (1,)
     expected = {
         "directions": (directions, (*before, dim, *count)),

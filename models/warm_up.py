@@ -17,7 +17,7 @@ from leap.models.convolutions import sum_layers
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
 from leap.models.rows import Rows
-from leap.models.sequences import encode_sequences
+from leap.models.sequences import encode_sequences, self_attention
 from leap.store import Neighborhoods
 
 COLUMNS = 2
@@ -80,7 +80,7 @@ def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     bias, ptr = torch.ones(1, FEATURES, requires_grad=True), np.array([0, 1, len(x)])
     hidden = grouped.linear(features, weight, None, rows, drop=0.5, keys=keys)
     normed = grouped.layer_norm(grouped.add_bias(hidden, bias, rows), bias, bias, rows, 1e-5)
-    grouped.pool(grouped.self_attention(normed, ptr, drop=0.5, keys=keys, rows=rows), ptr).sum().backward()
+    grouped.pool(self_attention(normed, ptr, drop=0.5, keys=keys, rows=rows), ptr).sum().backward()
     directions = torch.from_numpy(kernels.random_directions(FEATURES, FEATURES)).float()[None].requires_grad_()
     thresholds = torch.from_numpy(kernels.threshold_grid(4, 1.1)).float()
     curves = dect(features, Neighborhoods(*hoods, hops=2), directions, thresholds, 128.0, rows=rows)

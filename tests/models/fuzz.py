@@ -27,6 +27,7 @@ from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_fo
 from leap.models.kernels.walks import rwpe
 from leap.models.messages import Weights, attend, gather
 from leap.models.rows import Rows
+from leap.models.sequences import self_attention
 from leap.models.transform import Statistics
 from leap.pipeline import khop
 from leap.store import Neighborhoods
@@ -221,9 +222,7 @@ class Fuzz:
             bias = self.one([None, self.tensor(networks, outside).requires_grad_()])
             out = grouped.linear(x, weight, bias, rows, relu=bool(self.draw.integers(2)), drop=drop, keys=keys)
         elif kind == "self_attention":
-            out = grouped.self_attention(
-                self.tensor(count, 3 * inside).requires_grad_(), ptr, drop=drop, keys=keys, rows=rows
-            )
+            out = self_attention(self.tensor(count, 3 * inside).requires_grad_(), ptr, drop=drop, keys=keys, rows=rows)
         elif kind == "mix_channels":
             weight, bias = (self.tensor(networks, *shape).requires_grad_() for shape in ((outside, inside), (outside,)))
             series = self.tensor(count, inside, int(self.one([0, 1, 8, 13, 16]))).requires_grad_()

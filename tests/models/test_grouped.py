@@ -1,7 +1,6 @@
 """Grouped operations: dense torch functions as oracles, and bits that depend on a network's own rows alone."""
 
 import contextlib
-import itertools
 import math
 
 import numpy as np
@@ -10,8 +9,9 @@ import torch
 from torch.nn import functional
 
 from leap.models import noise
-from leap.models.grouped import add_bias, layer_norm, linear, pool, self_attention
+from leap.models.grouped import add_bias, layer_norm, linear, pool
 from leap.models.rows import Rows
+from leap.models.sequences import self_attention
 from leap.store.errors import InvalidInputError
 
 SIZES = [(12, 16), (16, 48), (16, 64), (64, 16), (16, 15), (8, 8), (16, 8), (1, 1), (3, 33), (33, 7), (20, 24)]
@@ -308,40 +308,6 @@ def test_pool_sums_single_numbers(dtype):
     assert_equal_with_gradients(pool(x, ptr), torch.stack([x[:3].double().sum(), torch.tensor(0.0), x[3]]), [x])
 
 
-LENGTHS = [(4, 0, 1, 9, 0), (16, 16), (17, 33, 8), (75,), (), (0, 0)]
-
-
-@BOTH
-@pytest.mark.parametrize("head", [1, 8, 12, 16, 32])
-@pytest.mark.parametrize("lengths", LENGTHS)
-def test_self_attention_equals_the_dense_one_of_each_sequence(lengths, head, dtype):
-    ptr, qkv = pointers(*lengths), normal(sum(lengths), 3 * head, dtype=dtype)
-    parts = [
-        functional.scaled_dot_product_attention(*(part[None] for part in qkv[a:b].double().split(head, dim=1)))[0]
-        for a, b in itertools.pairwise(ptr)
-        if b > a
-    ]
-    wanted = torch.cat(parts) if parts else qkv.double()[:, :head]
-    assert_equal_with_gradients(self_attention(qkv, ptr), wanted, [qkv])
-
-
-@BOTH
-def test_dropout_of_attention_is_that_of_the_definition(dtype):
-    ptr, head, drop = pointers(4, 0, 1, 9, 20), 12, 0.3
-    rows, keys = Rows.of([5, 0, 29]), noise.keys([4, 5, 6], 0, 0)
-    qkv = normal(34, 3 * head, dtype=dtype)
-    parts = []
-    for a, b in itertools.pairwise(ptr):
-        network = 0 if a < 5 else 2
-        local = np.arange(a, b) - rows.ptr[network]
-        places = ((local[:, None] << 24) + np.arange(b - a)).astype(np.uint64).ravel()
-        upper = noise.random_bits(np.full(len(places), keys[network]), places) >> np.uint64(32)
-        factors = torch.from_numpy(np.where(upper < drop * 2**32, 0.0, 1 / (1 - drop)).reshape(b - a, b - a))
-        query, key, value = qkv[a:b].double().split(head, dim=1)
-        parts.append(((query @ key.T / math.sqrt(head)).softmax(1) * factors) @ value)
-    assert_equal_with_gradients(self_attention(qkv, ptr, drop=drop, keys=keys, rows=rows), torch.cat(parts), [qkv])
-
-
 def test_other_operations_in_double_precision_have_right_gradients():
     double, rows, keys = torch.float64, Rows.of([3, 0, 4], slots=[1, 0, 3]), noise.keys([1, 2, 3], 0, 0)
     x, residual = normal(7, 3, dtype=double), normal(7, 3, seed=2, dtype=double)
@@ -447,27 +413,6 @@ def test_sequences_that_do_not_fit_are_refused(ptr, message, dtype):
     for call in (pool, self_attention):
         with pytest.raises(InvalidInputError, match=message):
             call(normal(5, 6, dtype=dtype), ptr)
-
-
-@BOTH
-def test_attention_between_networks_is_refused(dtype):
-    qkv, keys = normal(5, 6, dtype=dtype), noise.keys([1, 2], 0, 0)
-    for counts in ([3, 2], [0, 5], [5, 0]):
-        assert self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of(counts)).shape == (5, 2)
-    with pytest.raises(InvalidInputError, match="rows of two networks"):
-        self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of([2, 3]))
-    with pytest.raises(InvalidInputError, match=r"keys must be uint64 of shape \(1,\)"):
-        self_attention(qkv, pointers(5), drop=0.5, keys=keys)
-    with pytest.raises(InvalidInputError, match=r"rows\.ptr must rise from 0 to 5"):
-        self_attention(qkv, pointers(5), drop=0.5, keys=keys, rows=Rows.of([2, 2]))
-
-
-@BOTH
-def test_attention_without_rows_has_one_network(dtype):
-    qkv, key = normal(5, 6, dtype=dtype), noise.keys(1, 0, 0)
-    wanted = self_attention(qkv, pointers(3, 2), drop=0.5, keys=key, rows=Rows.of([5]))
-    assert same_bits(self_attention(qkv, pointers(3, 2), drop=0.5, keys=key), wanted)
-    assert not same_bits(self_attention(qkv, pointers(3, 2)), wanted)
 
 
 def test_operands_of_other_operations_that_do_not_fit_are_refused():

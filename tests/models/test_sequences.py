@@ -1,15 +1,74 @@
-"""A transformer layer at once is its parts one after the other, to the last bit."""
+"""Attention is the dense one of each sequence; a transformer layer at once is its parts, to the last bit."""
+
+import itertools
+import math
 
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from leap.models import grouped, noise
 from leap.models.rows import Rows
-from leap.models.sequences import encode_sequences
+from leap.models.sequences import encode_sequences, self_attention
 from leap.store.errors import InvalidInputError
+from tests.models.test_grouped import BOTH, assert_equal_with_gradients, normal, pointers, same_bits
 
 EPS = 1e-5
+
+LENGTHS = [(4, 0, 1, 9, 0), (16, 16), (17, 33, 8), (75,), (), (0, 0)]
+
+
+@BOTH
+@pytest.mark.parametrize("head", [1, 8, 12, 16, 32])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_self_attention_equals_the_dense_one_of_each_sequence(lengths, head, dtype):
+    ptr, qkv = pointers(*lengths), normal(sum(lengths), 3 * head, dtype=dtype)
+    parts = [
+        functional.scaled_dot_product_attention(*(part[None] for part in qkv[a:b].double().split(head, dim=1)))[0]
+        for a, b in itertools.pairwise(ptr)
+        if b > a
+    ]
+    wanted = torch.cat(parts) if parts else qkv.double()[:, :head]
+    assert_equal_with_gradients(self_attention(qkv, ptr), wanted, [qkv])
+
+
+@BOTH
+def test_dropout_of_attention_is_that_of_the_definition(dtype):
+    ptr, head, drop = pointers(4, 0, 1, 9, 20), 12, 0.3
+    rows, keys = Rows.of([5, 0, 29]), noise.keys([4, 5, 6], 0, 0)
+    qkv = normal(34, 3 * head, dtype=dtype)
+    parts = []
+    for a, b in itertools.pairwise(ptr):
+        network = 0 if a < 5 else 2
+        local = np.arange(a, b) - rows.ptr[network]
+        places = ((local[:, None] << 24) + np.arange(b - a)).astype(np.uint64).ravel()
+        upper = noise.random_bits(np.full(len(places), keys[network]), places) >> np.uint64(32)
+        factors = torch.from_numpy(np.where(upper < drop * 2**32, 0.0, 1 / (1 - drop)).reshape(b - a, b - a))
+        query, key, value = qkv[a:b].double().split(head, dim=1)
+        parts.append(((query @ key.T / math.sqrt(head)).softmax(1) * factors) @ value)
+    assert_equal_with_gradients(self_attention(qkv, ptr, drop=drop, keys=keys, rows=rows), torch.cat(parts), [qkv])
+
+
+@BOTH
+def test_attention_between_networks_is_refused(dtype):
+    qkv, keys = normal(5, 6, dtype=dtype), noise.keys([1, 2], 0, 0)
+    for counts in ([3, 2], [0, 5], [5, 0]):
+        assert self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of(counts)).shape == (5, 2)
+    with pytest.raises(InvalidInputError, match="rows of two networks"):
+        self_attention(qkv, pointers(1, 2, 0, 2), drop=0.5, keys=keys, rows=Rows.of([2, 3]))
+    with pytest.raises(InvalidInputError, match=r"keys must be uint64 of shape \(1,\)"):
+        self_attention(qkv, pointers(5), drop=0.5, keys=keys)
+    with pytest.raises(InvalidInputError, match=r"rows\.ptr must rise from 0 to 5"):
+        self_attention(qkv, pointers(5), drop=0.5, keys=keys, rows=Rows.of([2, 2]))
+
+
+@BOTH
+def test_attention_without_rows_has_one_network(dtype):
+    qkv, key = normal(5, 6, dtype=dtype), noise.keys(1, 0, 0)
+    wanted = self_attention(qkv, pointers(3, 2), drop=0.5, keys=key, rows=Rows.of([5]))
+    assert same_bits(self_attention(qkv, pointers(3, 2), drop=0.5, keys=key), wanted)
+    assert not same_bits(self_attention(qkv, pointers(3, 2)), wanted)
 
 
 def setting(head=16, feed=24, rows=None, count=14):
@@ -25,7 +84,7 @@ def setting(head=16, feed=24, rows=None, count=14):
 def part_by_part(x, ptr, rows, parameters, eps, drop, keys):
     in_weight, in_bias, out_weight, out_bias, *maps, scale, shift, last_scale, last_shift = parameters
     keys = [own if len(own) else None for own in keys]
-    seen = grouped.self_attention(grouped.linear(x, in_weight, in_bias, rows), ptr, drop=drop, keys=keys[0], rows=rows)
+    seen = self_attention(grouped.linear(x, in_weight, in_bias, rows), ptr, drop=drop, keys=keys[0], rows=rows)
     seen = grouped.linear(seen, out_weight, out_bias, rows, drop=drop, keys=keys[1])
     x = grouped.layer_norm(x, scale, shift, rows, eps, residual=seen)
     wide = grouped.linear(x, *maps[:2], rows, relu=True, drop=drop, keys=keys[2])
