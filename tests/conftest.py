@@ -10,12 +10,15 @@ from urllib.request import Request, urlopen
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no failure, neither for Hypothesis nor for Dask, also in processes that tests start.
+# A busy machine is no failure, neither for Hypothesis nor for Dask, also in processes that tests start. Threads sleep
+# while they wait for each other: they would spin, and several processes on few cores would do little else.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 os.environ |= {
     "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "1800s",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1800s",
+    "OMP_WAIT_POLICY": "passive",
+    "OPENBLAS_THREAD_TIMEOUT": "4",
 }
 
 
