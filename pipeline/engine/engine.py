@@ -101,6 +101,7 @@ class Engine:
     waiting : runs to be done, by fingerprint; some may be in the hands of another process.
     opened : runs whose folders are held.
     wrong : errors in what was asked for, one for each run that failed by it.
+    folds_done, folds_failed : how many have ended so far.
     """
 
     requests: Sequence[RunRequest]
@@ -120,6 +121,8 @@ class Engine:
     waiting: dict[str, _Pending] = field(default_factory=dict)
     opened: dict[str, _Pending] = field(default_factory=dict)
     wrong: list[LeapError] = field(default_factory=list)
+    folds_done: int = 0
+    folds_failed: int = 0
 
     def __post_init__(self) -> None:
         checked_gib("budget_gb", self.budget_gb)
@@ -315,16 +318,20 @@ class Engine:
         if kept:
             self.context.reporter.note(f"continuing: {kept} of {kept + len(jobs)} folds of unfinished runs are done")
         if jobs:
-            train_folds(jobs, self.context, self._take, self._give_up, self.stack, self.device)
+            later = [job.seconds for run, _ in self.waiting.values() for job in run.planned]
+            before = (self.folds_done, self.folds_failed)
+            train_folds(jobs, self.context, self._take, self._give_up, self.stack, self.device, before, later)
 
     def _take(self, job: FoldJob, result: dict[str, Any]) -> None:
         run = self.opened[job.fingerprint].run
+        self.folds_done += 1
         run.note(result)
         if run.is_done:
             self._finish(job.fingerprint)
 
     def _give_up(self, job: FoldJob, error: Exception) -> None:
         run, numbers = self.opened[job.fingerprint]
+        self.folds_failed += 1
         where = "" if self.is_alone else f"fold {job.split.number}: "
         self._fail(numbers, error, where, run.folder.path)
 

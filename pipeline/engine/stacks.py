@@ -89,6 +89,8 @@ def train_folds(
     on_failed: Callable[[FoldJob, Exception], None],
     stack: int | None = None,
     device: str = "auto",
+    before: tuple[int, int] = (0, 0),
+    later: Sequence[float] = (),
 ) -> None:
     """Train folds on the context's workforce, one thread each, and hand over each result or failure as it comes.
 
@@ -96,6 +98,7 @@ def train_folds(
     ----------
     stack : how many are trained as one; None: decided by the sizes of their batches.
     device : where; auto is what each worker finds. A GPU has one process unless a number of workers is asked for.
+    before, later : as for `FoldsWatch`.
     """
     left = {job.name: job for job in jobs}
     lost: dict[tuple[str, int], Exception] = {}
@@ -105,7 +108,7 @@ def train_folds(
         workforce = replace(workforce, workers=0 if processes == 1 else processes)
     with employ(workforce, len(jobs), sum(job.seconds for job in jobs)) as runner:
         tasks = plan_stacks(jobs, runner.workers, stack)
-        with FoldsWatch(tasks, runner.workers, context.reporter) as watch:
+        with FoldsWatch(tasks, runner.workers, context.reporter, before, later) as watch:
 
             def settle(outcome: FoldOutcome) -> None:
                 job = left.pop(outcome.name, None)

@@ -21,14 +21,24 @@ class FoldsWatch:
     ----------
     stacks : jobs that are trained together and how many of them at a time, in the order in which they are started;
         tasks that share their jobs follow each other.
+    before : how many folds of the same request are done, and how many failed.
+    later : seconds that each of its other folds is foreseen to take, for which these have to end first.
     """
 
-    def __init__(self, stacks: Sequence[tuple[Sequence[FoldJob], int]], workers: int, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        stacks: Sequence[tuple[Sequence[FoldJob], int]],
+        workers: int,
+        reporter: Reporter,
+        before: tuple[int, int] = (0, 0),
+        later: Sequence[float] = (),
+    ) -> None:
         self._stacks, self._workers, self._reporter = list(stacks), workers, reporter
         self._jobs = list({job.name: job for jobs, _ in stacks for job in jobs}.values())
+        self._folds, self._later = sum(before) + len(self._jobs) + len(later), sum(later)
         self._waiting = list(self._jobs)
         self._epochs: dict[str, list[dict[str, Any]]] = {job.folder: [] for job in self._jobs}
-        self._done, self._failed, self._spent, self._foreseen = 0, 0, 0.0, 0.0
+        (self._done, self._failed), self._spent, self._foreseen = before, 0.0, 0.0
         self._lock, self._over = threading.RLock(), threading.Event()
         self._thread = threading.Thread(target=self._keep_looking, daemon=True)
 
@@ -61,13 +71,14 @@ class FoldsWatch:
                 self._foreseen += job.seconds
             self._look_at(job)
             left = self.progress().seconds_left
-            ended, folds = self._done + self._failed, len(self._jobs)
-            self._reporter.emit(FoldEnded(job.label, job.split.number, ended, folds, result, text, left))
+            ended = self._done + self._failed
+            self._reporter.emit(FoldEnded(job.label, job.split.number, ended, self._folds, result, text, left))
 
     def progress(self, *, is_over: bool = False) -> FoldsProgress:
         """Return the state of this moment."""
         with self._lock:
-            pace, left = self._spent / self._foreseen if self._foreseen else 1.0, 0.0
+            pace = self._spent / self._foreseen if self._foreseen else 1.0
+            left = self._later * pace
             for job in self._waiting:
                 expected, last = job.seconds * pace, self._last(job)
                 left += max(0.1 * expected, expected - (last["seconds"] if last is not None else 0.0))
@@ -75,7 +86,7 @@ class FoldsWatch:
                 RunningFold(job.label, job.split.number, job.options.epochs, self._last(job)) for job in self._running()
             )
             left /= max(1, self._workers)
-            return FoldsProgress(len(self._jobs), self._done, self._failed, folds, left, is_over)
+            return FoldsProgress(self._folds, self._done, self._failed, folds, left, is_over)
 
     def _running(self) -> list[FoldJob]:
         """Return the folds under way: of the first stacks, for each worker one, the first that have not ended."""

@@ -367,6 +367,10 @@ def test_more_runs_than_may_be_held_at_once_are_done_in_turns(
     context, write_sweep, shapes, tmp_path, trained, monkeypatch
 ):
     monkeypatch.setattr(module, "MOST_OPEN", 2)
-    result = sweep(write_sweep(datasets=shapes, seeds=[1, 2, 3, 4, 5]), context, runs=tmp_path / "runs")
+    told = []
+    file = write_sweep(datasets=shapes, seeds=[1, 2, 3, 4, 5])
+    result = sweep(file, context, runs=tmp_path / "runs", on_event=told.append)
     assert [outcome.state for outcome in result.outcomes] == ["trained"] * 5
     assert len(trained) == len(set(trained)) == 10
+    ended = [(event.ended, event.folds) for event in told if isinstance(event, FoldEnded)]
+    assert ended == [(number, 10) for number in range(1, 11)]
