@@ -44,26 +44,28 @@ def stack_size(network: NetworkConfig, rows: float, given: int | None = None, *,
 
 
 def plan_stacks(jobs: Sequence[FoldJob], workers: int, given: int | None = None) -> list[StackTask]:
-    """Put jobs that make one stack together and return the tasks of all workers, in the order of the jobs.
+    """Put jobs that make one stack together and return the tasks of all workers, those with most to do first.
 
     Tasks of one stack have the same jobs and share them while they work. There are as many as its size wants; while
-    there are fewer tasks than workers, the stack with most to do for each gets another one.
+    there are fewer tasks than workers, the stack with most to do for each gets another one. Begun last, a long task
+    would keep one worker busy while the others have nothing left.
     """
     groups: dict[Hashable, list[FoldJob]] = {}
     for job in jobs:
         groups.setdefault(_kind(job), []).append(job)
     stacks = list(groups.values())
     sizes = [min(_size(job, given) for job in stack) for stack in stacks]
+    seconds = [sum(job.seconds for job in stack) for stack in stacks]
     tasks = [min(workers, -(-len(stack) // size)) for stack, size in zip(stacks, sizes, strict=True)]
     while sum(tasks) < workers:
         left = [n for n, stack in enumerate(stacks) if tasks[n] < len(stack)]
         if not left:
             break
-        tasks[max(left, key=lambda n: sum(job.seconds for job in stacks[n]) / tasks[n])] += 1
+        tasks[max(left, key=lambda n: seconds[n] / tasks[n])] += 1
     return [
-        StackTask(tuple(stack), min(size, -(-len(stack) // count)))
-        for stack, size, count in zip(stacks, sizes, tasks, strict=True)
-        for _ in range(count)
+        StackTask(tuple(stacks[n]), min(sizes[n], -(-len(stacks[n]) // tasks[n])))
+        for n in sorted(range(len(stacks)), key=lambda n: -seconds[n] / tasks[n])
+        for _ in range(tasks[n])
     ]
 
 

@@ -297,8 +297,14 @@ def test_folds_are_spread_over_the_workers():
     assert planned(five, 8) == [(5, 1)] * 5
     assert planned(hundred, 2) == [(100, 27), (100, 27)]
     assert planned(five, 1, given=1) == [(5, 1)]
-    assert planned(five + [job(n, "rwpe", seconds=9.0) for n in range(4)], 3) == [(5, 5), (4, 2), (4, 2)]
+    assert planned(five + [job(n, "rwpe", seconds=9.0) for n in range(4)], 3) == [(4, 2), (4, 2), (5, 5)]
     assert planned([job(n, fits_in_memory=False) for n in range(5)], 1) == [(5, 1)]
+
+
+def test_the_longest_stacks_are_begun_first():
+    seconds = {"none": 1.0, "leap-l": 5.0, "rwpe": 2.0, "lape": 2.0}
+    tasks = plan_stacks([job(n, name, seconds=each) for name, each in seconds.items() for n in range(5)], 2)
+    assert [task.jobs[0].options.network.encoding for task in tasks] == ["leap-l", "rwpe", "lape", "none"]
 
 
 def test_what_shapes_a_network_or_its_batches_makes_a_stack_of_its_own():
