@@ -33,6 +33,7 @@ from leap.store.errors import InvalidInputError, LeapError, NoSpaceError, WorkFa
 CONFIG, METRICS, CURVES, PREDICTIONS = "config.yaml", "metrics.json", "curves.parquet", "predictions.parquet"
 RESULT, EPOCHS, BEST, LAST = "result.json", "epochs.jsonl", "best.pt", "last.pt"
 LOCK = ".lock"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster where PyYAML has it: every fold reads a file
 POLL_SECONDS = 0.1
 NO_SPACE = (
     "Finished folds and checkpoints are kept: free some space, then go on with 'leap train … --resume' or the same "
@@ -65,7 +66,7 @@ class RunFolder:
         """
         path, reason = self.path / CONFIG, "it has no fingerprint"
         try:
-            content = yaml.safe_load(path.read_text())
+            content = yaml.load(path.read_text(), LOADER)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, yaml.YAMLError) as error:

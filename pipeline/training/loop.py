@@ -114,7 +114,7 @@ class StackTrainer:
         losses = self._loss(scores, batch.y, batch.ptr)
         losses.backward(torch.ones_like(losses))  # type: ignore[no-untyped-call]
         self._adam.step(self._stack.gradients(), [trainee.rate for trainee in trainees])
-        self._losses.append((losses.detach(), np.diff(batch.ptr), np.diff(batch.node_ptr)))
+        self._losses.append((losses.detach(), batch.ptr, batch.node_ptr))
         for trainee in trainees:
             trainee.step()
 
@@ -129,7 +129,7 @@ class StackTrainer:
         now = self._clock()
         seconds, self._began = now - self._began, now
         values = torch.stack([losses for losses, _, _ in taken]).cpu().double().numpy()
-        counts, rows = (np.stack([each[place] for each in taken]) for place in (1, 2))
+        counts, rows = (np.diff(np.stack([each[place] for each in taken])) for place in (1, 2))
         shares = rows.sum(0) / max(1, rows.sum())
         for slot, trainee in enumerate(self._trainees):
             progress = trainee.progress
