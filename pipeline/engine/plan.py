@@ -28,7 +28,7 @@ TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
 USUAL_EPOCHS = 60  # of a hundred, before training stops early
 # Of a network and step, in a stack where it can be.
 SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
-SECONDS_OF_LEAP = 0.0003  # more in each step
+SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4}  # more in each step
 SECONDS_A_NODE = 2e-6
 NOT_COSTS = ("seed", "split_seed", "folds", "epochs", "select", "lr", "class_weight")
 
@@ -84,7 +84,7 @@ def _an_epoch(graphs: int, nodes: int, options: TrainOptions) -> float:
     share = TRAINED_SHARE if graphs > 1 else 1.0
     steps = max(1.0, graphs * share / options.batch_size)
     network = options.network
-    a_step = SECONDS_A_STEP.get(network.backbone, 0.003) + (SECONDS_OF_LEAP if network.leap else 0.0)
+    a_step = SECONDS_A_STEP.get(network.backbone, 0.003) + SECONDS_OF_LEAP.get(network.leap or "", 0.0)
     larger = (network.layers or 5) / 5 * ((network.hidden or 32) / 32) ** 0.5
     return float(larger * (steps * a_step + nodes * (share + JUDGED_SHARE) * SECONDS_A_NODE))
 

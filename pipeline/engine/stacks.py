@@ -20,7 +20,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.training.options import relevant
 
 MOST = 32
-ROWS = 2048  # of a step, about which a row of a larger stack costs no less
+ROWS = 4096  # of a step: by then a row of a larger stack costs no less, and later more (decision 18)
 
 
 class StackTask(NamedTuple):

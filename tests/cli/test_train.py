@@ -22,8 +22,8 @@ def test_a_dry_run_prints_the_published_counts_and_trains_nothing(leap, filled, 
     plain = leap("train", "letters-low", "-b", "nomp", "-e", "rwpe", "--dim", "6", "--dry-run")
     assert "3,679" in plain.out
     assert "stored" in plain.out
-    assert ", in stacks of up to 27 folds; " in plain.out
-    assert shown.json["stack"] == 27
+    assert ", in stacks of up to 32 folds; " in plain.out
+    assert shown.json["stack"] == 32
     alone = leap("train", "letters-low", "-b", "gcn", "--dry-run", "--json", "--stack", 1)
     assert alone.json["stack"] == 1
     assert not (tmp_path / "runs").exists()

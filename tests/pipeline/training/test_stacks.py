@@ -270,7 +270,8 @@ def test_the_seconds_of_a_fold_are_its_share_of_the_stacks_time(context, shapes,
 
 
 @pytest.mark.parametrize(
-    ("rows", "given", "size"), [(75, None, 27), (1, None, 32), (4000, None, 1), (75, 3, 3), (4000, 50, 50)]
+    ("rows", "given", "size"),
+    [(75, None, 32), (570, None, 7), (1, None, 32), (4000, None, 1), (75, 3, 3), (4000, 50, 50)],
 )
 def test_the_size_of_a_stack_follows_the_rows_of_a_batch(rows, given, size):
     assert stack_size(NetworkConfig(), rows, given) == size
@@ -295,7 +296,7 @@ def test_folds_are_spread_over_the_workers():
     assert planned(five, 1) == [(5, 5)]
     assert planned(five, 2) == [(5, 3), (5, 3)]
     assert planned(five, 8) == [(5, 1)] * 5
-    assert planned(hundred, 2) == [(100, 27), (100, 27)]
+    assert planned(hundred, 2) == [(100, 32), (100, 32)]
     assert planned(five, 1, given=1) == [(5, 1)]
     assert planned(five + [job(n, "rwpe", seconds=9.0) for n in range(4)], 3) == [(4, 2), (4, 2), (5, 5)]
     assert planned([job(n, fits_in_memory=False) for n in range(5)], 1) == [(5, 1)]
