@@ -218,6 +218,12 @@ class LEAP(nn.Module):
         directions: Tensor,
         rows: Rows | None = None,
     ) -> Tensor:
+        if not isinstance(x, Tensor) or (x.dtype != directions.dtype and not torch.is_autocast_enabled(x.device.type)):
+            kind, wanted = type(x).__name__, str(directions.dtype).removeprefix("torch.")
+            raise InvalidInputError(
+                f"x must be a tensor of {wanted}, as the encoder. Got {getattr(x, 'dtype', '')} in a {kind}. Give "
+                f"torch.as_tensor(x, dtype=torch.{wanted}), or move the encoder with .to()."
+            )
         if x.ndim != 2 or x.shape[1] != self.in_channels:
             raise InvalidInputError(f"x must have shape (N, {self.in_channels}). Got {tuple(x.shape)}.")
         thresholds = self._encoder(number).thresholds

@@ -336,10 +336,10 @@ def rise(ptr: Any, rows: int) -> bool:
     """Whether pointers rise from 0 to the number of rows."""
     if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != rows:
         return False
-    lowest = 0
-    for g in range(len(ptr) - 1):
-        lowest = min(lowest, ptr[g + 1] - ptr[g])
-    return lowest == 0
+    falls = 0
+    for g in range(len(ptr) - 1):  # compared: a difference may overflow, and then look like a rise
+        falls += ptr[g + 1] < ptr[g]
+    return falls == 0
 
 
 @kernel

@@ -225,6 +225,13 @@ def test_features_of_another_width_are_refused_with_shapes():
         LEAP(3)(x, hoods)
 
 
+@pytest.mark.parametrize("given", [torch.Tensor.double, torch.Tensor.half, torch.Tensor.long, torch.Tensor.numpy])
+def test_features_of_another_type_are_refused_with_the_way_out(given):
+    x, hoods = example()
+    with pytest.raises(InvalidInputError, match=r"x must be a tensor of float32.* Got .*torch\.as_tensor"):
+        LEAP(3)(given(x), hoods)
+
+
 @pytest.mark.parametrize(
     "bad", [{"projection": "mlp"}, {"directions": 0}, {"scale": -1.0}, {"hops": ()}, {"hops": (0,)}]
 )

@@ -403,6 +403,7 @@ def test_what_is_not_finite_stays_in_its_network_in_all_operations(number, value
     [
         (np.array([0, 3, 4]), "ptr must rise from 0 to 5"),
         (np.array([0, 7, 5]), "falls from 7 to 5"),
+        (np.array([0, 2**63 - 1, -2, 5]), "falls from 9223372036854775807 to -2"),
         (np.array([1, 5]), "ptr must rise from 0 to 5"),
         (np.array([], np.int64), r"ptr must have shape"),
         (np.array([0, 3, 5], np.int32), "ptr must hold int64"),
