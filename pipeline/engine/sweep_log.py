@@ -5,10 +5,13 @@ A run tells what it is, not which sweep it was for nor how long all of them took
 
 import contextlib
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from leap.store.disk import is_read_only
+from pydantic import TypeAdapter
+
+from leap.store.disk import is_read_only, needing_space, refuse_folder
 from leap.store.errors import InvalidInputError
 from leap.store.suggestion import suggestion
 
@@ -38,10 +41,19 @@ class SweepCall:
 
 
 def record(root: Path, call: SweepCall) -> None:
-    """Add a call to the log; somebody else's folder stays as it is."""
+    """Add a call to the log, on a line of its own whatever was left there; somebody else's folder stays as it is.
+
+    Raises
+    ------
+    InvalidInputError, NoSpaceError
+        If there is a folder in its place, or the disk is full.
+    """
+    path, line = root / SWEEPS, json.dumps(asdict(call)).encode() + b"\n"
+    refuse_folder(path)
     try:
-        with (root / SWEEPS).open("a", encoding="utf-8") as log:
-            log.write(json.dumps(asdict(call)) + "\n")
+        with needing_space(root, "All runs that are done are kept."), path.open("ab+") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 1))
+            log.write(line if log.read(1) in (b"", b"\n") else b"\n" + line)
     except OSError as error:
         if not is_read_only(error):
             raise
@@ -56,10 +68,11 @@ def calls_of(root: Path, sweep: str) -> list[SweepCall]:
         If there is none.
     """
     known: list[SweepCall] = []
+    refuse_folder(root / SWEEPS)
     with contextlib.suppress(FileNotFoundError):
-        for line in (root / SWEEPS).read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError, TypeError):  # a line that was cut off, or of another version
-                known.append(SweepCall(**json.loads(line)))
+        for line in (root / SWEEPS).read_bytes().splitlines():
+            with contextlib.suppress(ValueError):  # a line that was cut off or damaged, or of another version
+                known.append(TypeAdapter(SweepCall).validate_json(line))
     found = [call for call in known if call.sweep == sweep and call.runs]
     if not found:
         names = sorted({call.sweep for call in known})

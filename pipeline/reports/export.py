@@ -1,6 +1,7 @@
 """`export_report`: results as files to keep beside code, a page in Markdown with tables as CSV and figures as SVG."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from leap.pipeline.reports.page import Section
 from leap.pipeline.reports.runs import Results, SweepCall, grouped, read_results
 from leap.pipeline.reports.table import Table, markdown, to_csv, to_markdown
 from leap.pipeline.reports.write import ReportResult, file_name, make_sections, write, writing_to
+from leap.store.errors import InvalidInputError
 
 NUMBERS = "numbers.json"
-KINDS = {"tables": ".csv", "figures": ".svg"}
+PAGE = "README.md"
+LINK = re.compile(r"\]\(((?:tables/[^()/]+\.csv|figures/[^()/]+\.svg))\)")
 MOST_ROWS = 40  # of a table that is shown unasked
 
 
@@ -28,19 +31,21 @@ def export_report(
     Parameters
     ----------
     runs : folder that holds the runs' folders.
-    out : folder to write to: README.md, tables/, figures/ and numbers.json; what an earlier export left there goes.
+    out : folder to write to: README.md, tables/, figures/ and numbers.json. Tables and figures of an earlier export
+        that are no more go; all else in it stays.
     sweep : name of a sweep that was done there; its runs alone are exported, with its command and time.
 
     Raises
     ------
     InvalidInputError
-        If there are no finished runs, the sweep was not done, or the folder cannot be written.
+        If there are no finished runs, the sweep was not done, or the folder cannot be written or has a README.md or
+        numbers.json that is no export's.
     """
     out = Path(out)
     results, calls = read_results(Path(runs), sweep)
     sections, _ = make_sections(results, None, None)
     with writing_to(out, "--export"):
-        _clear(out)
+        earlier = _earlier(out)
         tables = {
             table.name: [write(out / "tables" / f"{table.name}.csv", to_csv(table).encode())]
             for section in sections
@@ -48,18 +53,32 @@ def export_report(
         }
         figures = _figures(out / "figures", sections, reporter or Reporter())
         text = _page(sweep or "Results", sections, results, calls)
-        index = write(out / "README.md", text.encode())
+        index = write(out / PAGE, text.encode())
         first = sections[0]
         write(out / NUMBERS, (json.dumps(first.facts, indent=1, sort_keys=True) + "\n").encode())
+        for path in earlier - {path for paths in (*tables.values(), *figures.values()) for path in paths}:
+            path.unlink(missing_ok=True)
     return ReportResult(index, tables, figures, list(first.paragraphs), first.facts, [])
 
 
-def _clear(out: Path) -> None:
-    """Remove what an earlier export wrote, so that nothing stays of tables that are no more."""
-    if (out / NUMBERS).is_file():
-        for kind, suffix in KINDS.items():
-            for path in (out / kind).glob(f"*{suffix}"):
-                path.unlink()
+def _earlier(out: Path) -> set[Path]:
+    """Return the tables and figures of an earlier export, which its page links to.
+
+    Raises
+    ------
+    InvalidInputError
+        If something else is where an export has its page or its numbers.
+    """
+    is_there = {name: (out / name).exists() for name in (PAGE, NUMBERS)}
+    if not any(is_there.values()):
+        return set()
+    if not all(is_there.values()):
+        met = next(name for name, found in is_there.items() if found)
+        raise InvalidInputError(
+            f"{out / met} was not written by an export, which would replace it. Move it away, or give another folder "
+            "with --export."
+        )
+    return {out / link for link in LINK.findall((out / PAGE).read_text(encoding="utf-8", errors="replace"))}
 
 
 def _figures(folder: Path, sections: Sequence[Section], reporter: Reporter) -> dict[str, list[Path]]:
@@ -107,7 +126,7 @@ def _origin(results: Results, calls: Sequence[SweepCall]) -> str:
         of_it = f"; {counted(found, 'run')} of {len(calls[-1].runs):,} there before" if found > 0 else ""
         workers = " or ".join(counted(count, "worker") for count in sorted({call.workers for call in calls}))
         rows = [
-            ("command", "<br>".join(f"`{command}`" for command in commands)),
+            ("command", "<br>".join(map(_code, commands))),
             ("time", f"{seconds_text(sum(call.seconds for call in calls))}{times}, with {workers}{of_it}"),
         ]
     rows += [
@@ -117,6 +136,12 @@ def _origin(results: Results, calls: Sequence[SweepCall]) -> str:
         ("versions", _versions(run.versions for run in results.runs)),
     ]
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows if value)])
+
+
+def _code(command: str) -> str:
+    """Return a command in a cell of a table, where a bar or a new line would end it."""
+    text = command.replace("|", "\\|").replace("\n", " ")
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _versions(found: Iterable[dict[str, str]]) -> str:

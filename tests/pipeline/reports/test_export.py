@@ -1,8 +1,10 @@
 """Results to keep beside code: what an export holds, of which runs, and that it is the same on every day."""
 
+import errno
 import json
 import os
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -76,6 +78,32 @@ def test_what_an_earlier_export_left_goes_and_all_else_stays(runs, tmp_path):
     export_report(runs, out, sweep="tiny")
     assert not (out / "figures" / "boxes-mine.svg").exists()
     assert (out / "figures" / "boxes-COX2.svg").exists()
+    assert (out / "tables" / "notes.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["README.md", "numbers.json"])
+def test_a_page_that_is_no_exports_is_not_replaced(runs, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(InvalidInputError, match=rf"{name} was not written by an export"):
+        export_report(runs, tmp_path / "out")
+    assert files(tmp_path / "out") == {name: b"mine"}
+
+
+def test_a_full_disk_leaves_the_earlier_export_whole(runs, tmp_path, monkeypatch):
+    export_report(runs, tmp_path / "out")
+    before = files(tmp_path / "out")
+    monkeypatch.setattr("leap.pipeline.reports.export.to_svg", full_disk)
+    with pytest.raises(InvalidInputError, match="No space left"):
+        export_report(runs, tmp_path / "out", sweep="tiny")
+    assert set(files(tmp_path / "out")) == set(before)
+    monkeypatch.undo()
+    export_report(runs, tmp_path / "out")
+    assert files(tmp_path / "out") == before
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_report_of_one_sweep_is_about_its_runs_alone(runs, tmp_path):
@@ -99,3 +127,30 @@ def test_calls_that_made_other_runs_do_not_count(tmp_path):
     with (tmp_path / SWEEPS).open("a") as log:
         log.write('{"sweep": "tiny", "cut o')
     assert [each.seconds for each in calls_of(tmp_path, "tiny")] == [10.0, 100.0]
+
+
+def test_a_damaged_log_loses_only_what_is_damaged(tmp_path):
+    record(tmp_path, call("tiny", ["a"], 1.0))
+    with (tmp_path / SWEEPS).open("ab") as log:
+        log.write(b"\xff\x00 garbage\n\n7\nnull\n")
+        log.write(json.dumps(asdict(call("tiny", ["a"])) | {"runs": 5}).encode() + b"\n")
+        log.write(json.dumps(asdict(call("tiny", ["a"], 2.0)) | {"of another version": 5}).encode() + b"\n")
+        log.write(b'{"sweep": "tiny", "cut o')  # by a disk that was full
+    record(tmp_path, call("tiny", ["a"], 3.0))
+    record(tmp_path, call("tiny", ["a"], 4.0))
+    assert [each.seconds for each in calls_of(tmp_path, "tiny")] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_folder_in_place_of_the_log_is_named(tmp_path):
+    (tmp_path / SWEEPS).mkdir()
+    for use in (lambda: calls_of(tmp_path, "tiny"), lambda: record(tmp_path, call("tiny", ["a"]))):
+        with pytest.raises(InvalidInputError, match=f"{SWEEPS} is a folder"):
+            use()
+
+
+def test_a_command_stays_in_its_cell(runs, tmp_path):
+    names = calls_of(runs, "tiny")[-1].runs
+    record(runs, call("odd", names, command="leap sweep odd --on 'a|b`c\n.json'"))
+    export_report(runs, tmp_path / "out", sweep="odd")
+    (row,) = [line for line in (tmp_path / "out" / "README.md").read_text().splitlines() if "| command |" in line]
+    assert row == r"| command | `` leap sweep odd --on 'a\|b`c .json' `` |"
