@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import Field
@@ -12,7 +12,7 @@ from leap.cli.options import completing
 from leap.cli.output import console, print_json, show_table
 from leap.cli.settings import Settings
 from leap.pipeline.datasets import known_names
-from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib
 from leap.pipeline.stages.result import COLUMNS, StageResult
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
 from leap.store.errors import InvalidInputError
@@ -69,6 +69,11 @@ class WorkOptions(Options):
         float,
         Option(help="Refuse if neighbourhoods are estimated to take more than this.", panel=WORK, metavar="GIB"),
     ] = DEFAULT_BUDGET_GB
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse what is no amount of memory, before a plan too."""
+        checked_gib("memory_gb", self.memory_gb)
+        checked_gib("budget_gb", self.budget_gb)
 
 
 def show_result(result: StageResult, settings: Settings, out: Path | None) -> None:

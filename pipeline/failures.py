@@ -46,8 +46,10 @@ def sentence(error: Exception) -> str:
     """Return an error in one paragraph: its own words, or what it is and where its traceback is."""
     if isinstance(error, LeapError):
         return str(error)
-    hint = " ".join(_notes(error)) or "Run again with --debug for the traceback."
-    return f"unexpected {type(error).__name__}: {error}. {hint}"
+    notes = _notes(error)
+    if not any(note.startswith(_NOTE) for note in notes):
+        notes.append("Run again with --debug for the traceback.")
+    return f"unexpected {type(error).__name__}: {error}. {' '.join(notes)}"
 
 
 def _notes(error: Exception) -> list[str]:

@@ -331,9 +331,9 @@ class ArtifactStore:
         free = self.location.free_bytes()
         if free is not None and size + SPACE_MARGIN > free:
             raise NoSpaceError(
-                f"the result needs about {size / 2**20:,.1f} MiB, and the disk of the store at {self.url} has "
-                f"{free / 2**20:,.1f} MiB free. Free some ('leap store gc --plan' lists what is unused) or choose "
-                "another place with --store."
+                f"the result needs about {(size + SPACE_MARGIN) / 2**20:,.1f} MiB, {SPACE_MARGIN / 2**20:,.0f} MiB to "
+                f"spare included, and the disk of the store at {self.url} has {free / 2**20:,.1f} MiB free. Free some "
+                "('leap store gc --plan' lists what is unused) or choose another place with --store."
             )
 
     def _create(self) -> None:

@@ -92,6 +92,7 @@ def load(name_or_path: str | Path) -> SweepFile:
                 f"no preset {text!r}.{suggestion(text, presets())} 'leap sweep --list' lists them; a file of your own "
                 "ends in .yaml."
             )
+        _refuse_twice(yaml.compose(source, yaml.SafeLoader), text)
         content = yaml.safe_load(source)
     except OSError as error:
         raise InvalidInputError(f"cannot read the sweep {text!r}: {error.strerror}. Check the path.") from error
@@ -101,6 +102,28 @@ def load(name_or_path: str | Path) -> SweepFile:
             f"{text!r} is not YAML ({where}). 'leap sweep --help' says what a sweep holds."
         ) from error
     return parse(content, text, folder)
+
+
+def _refuse_twice(node: Any, where: str) -> None:
+    """Raise if a mapping has a key twice, of which YAML would take the last."""
+    waiting, seen = [node], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or not isinstance(node, (yaml.MappingNode, yaml.SequenceNode)):
+            continue
+        seen.add(id(node))  # an alias may lead back to what it is a part of
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+            continue
+        given = set[str]()
+        for key, value in node.value:
+            waiting.append(value)
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in given:
+                line = key.start_mark.line + 1
+                raise InvalidInputError(f"{where} gives {key.value!r} twice, again in line {line}. Keep one of them.")
+            given.add(key.value)
 
 
 def parse(content: Any, where: str, folder: Path | None = None) -> SweepFile:

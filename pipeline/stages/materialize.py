@@ -12,7 +12,7 @@ from leap.pipeline.reader import open_reader
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.result import ArtifactReport
 from leap.store import Artifact, Build, Manifest, Partition, PartitionWriter, Store
-from leap.store.errors import ArtifactNotFoundError, DamagedArtifactError, InvalidInputError, LeaseLostError
+from leap.store.errors import ArtifactNotFoundError, DamagedArtifactError, InvalidInputError, LeapError, LeaseLostError
 from leap.store.lazy import lazy_module
 
 pa = lazy_module("pyarrow")
@@ -176,7 +176,13 @@ def run_partition(
     store = Store.open(writer.url)
     inputs = {role: _input(store, key) for role, key in input_keys.items()}
     reader = open_reader(writer.url, inputs.pop("dataset").key)
-    arrays, statistics = recipe.compute(reader, partition, inputs)
+    try:
+        arrays, statistics = recipe.compute(reader, partition, inputs)
+    except LeapError:
+        raise
+    except Exception as error:  # most often of a recipe from another package
+        error.add_note(f"It was raised by the computation of {recipe.kind}.")
+        raise
     recipe.check_result(partition, arrays)
     writer.write(partition, arrays, statistics)
     return partition.num_nodes

@@ -290,6 +290,8 @@ def test_any_write_that_finds_no_space_is_the_same_error(leap, filled, snapshot,
                 ["--memory-gb", "train", "letters-low"],
                 ["--budget-gb", "sweep", "quick"],
                 ["--memory-gb", "sweep", "quick"],
+                ["--budget-gb", "train", "letters-low", "--plan"],
+                ["--memory-gb", "sweep", "quick", "--plan"],
                 ["--keep-days", "store", "gc"],
             )
             if (option, value) != ("--keep-days", "0")
@@ -407,6 +409,16 @@ def test_failed_work_has_exit_code_1_and_names_what_happened(leap, filled, monke
     assert debugged.code == 1
     assert "Traceback" in debugged.err
     assert "in broken" in debugged.err
+
+
+def test_an_encoding_that_cannot_be_computed_is_named(leap, filled, monkeypatch):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("leap.pipeline.derived.rwpe.RwpeRecipe.compute", broken)
+    outcome = leap("encode", "letters-low", "-e", "rwpe", "--dim", "30", "--workers", "0")
+    assert outcome.code == 1
+    assert "division by zero. It was raised by the computation of rwpe. Run again with --debug" in outcome.err
 
 
 def test_debugging_changes_no_exit_code(leap, filled):

@@ -246,6 +246,27 @@ def test_mistakes_in_a_file_are_named(content, message):
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: a\ngrids: [{dataset: triads}]\nname: b\n", "gives 'name' twice, again in line 3"),
+        ("grids:\n- dataset: triads\n  epochs: 1\n  'epochs': 2\n", "gives 'epochs' twice, again in line 4"),
+        ("grids:\n- dataset: triads\n  only: [{seed: 1, seed: 2}]\n", "gives 'seed' twice, again in line 3"),
+        ("grids: &a [*a]\n", "not a mapping"),
+        ("? [1]\n: 2\n? [1]\n: 3\n", "is not YAML"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_refused(text, message, tmp_path):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(InvalidInputError, match=message):
+        load(tmp_path / "mine.yaml")
+
+
+def test_grids_may_share_what_an_anchor_names(tmp_path):
+    (tmp_path / "mine.yaml").write_text("grids:\n- &first {dataset: triads}\n- {<<: *first, epochs: 2}\n- *first\n")
+    assert [grid.axes["dataset"] for grid in load(tmp_path / "mine.yaml").grids] == [("triads",)] * 3
+
+
 def test_names_that_are_not_there_are_named(tmp_path):
     with pytest.raises(InvalidInputError, match="Did you mean 'paper-main'"):
         load("paper-mian")
