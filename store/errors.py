@@ -92,3 +92,7 @@ class DamagedArtifactWarning(UserWarning):
 
 class DamagedCheckpointWarning(UserWarning):
     """A checkpoint that cannot be read was found and is passed over."""
+
+
+class SmallerStackWarning(UserWarning):
+    """Folds could not be trained together, and go on in a smaller stack."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import warnings
 import weakref
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from leap.pipeline.training.splits import labels_of, part_sizes
 from leap.pipeline.training.trainee import Epoch, State, Trainee, write_epochs
 from leap.store import Artifact, Store
 from leap.store.disk import replacing, write
-from leap.store.errors import WorkFailedError
+from leap.store.errors import SmallerStackWarning, WorkFailedError
 from leap.store.graphs.dataset import PARTS
 
 
@@ -51,8 +52,35 @@ def train_stack(jobs: Sequence[FoldJob], size: int, device: torch.device = CPU) 
     Runs on one thread and seeds torch itself, so that the results do not depend on who runs it. Torch's generator and
     number of threads, which belong to the process, are as before afterwards; meanwhile other stacks in this process
     wait.
+
+    Warns
+    -----
+    SmallerStackWarning
+        If folds could not take a step together, as where memory ran out: all that are left go on from their
+        checkpoints, half as many at a time. Who cannot take a step alone fails.
     """
-    with borrowed_generator(), _one_thread(), contextlib.closing(_Claims(jobs)) as claims:
+    left = {job.name: job for job in jobs}
+    with borrowed_generator(), _one_thread():
+        while True:
+            try:
+                for outcome in _train(list(left.values()), size, device):
+                    del left[outcome.name]
+                    yield outcome
+                return
+            except Exception as error:
+                if size == 1:
+                    raise
+                size = max(1, min(size, len(left)) // 2)
+                warnings.warn(
+                    f"folds trained as one could not take a step ({type(error).__name__}: {error}); they go on from "
+                    f"their checkpoints, {size} at a time",
+                    SmallerStackWarning,
+                    stacklevel=2,
+                )
+
+
+def _train(jobs: Sequence[FoldJob], size: int, device: torch.device) -> Iterator[FoldOutcome]:
+    with contextlib.closing(_Claims(jobs)) as claims:
         trainer = StackTrainer(jobs[0].options.network, jobs[0].facts, size, device)
         for trainee, test, error in trainer.run(iter(claims)):
             yield from claims.settled()

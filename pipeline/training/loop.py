@@ -71,7 +71,7 @@ class StackTrainer:
             if gone:
                 yield from gone
             else:
-                self._step()
+                self._attempt_step()
 
     def _admit(self, waiting: Iterator[Trainee]) -> bool:
         """Fill the stack; false if nobody is left."""
@@ -87,6 +87,15 @@ class StackTrainer:
             self._trainees += new
             self._loss = None
         return bool(self._trainees)
+
+    def _attempt_step(self) -> None:
+        """Take a step; an error in that of a fold alone is that one's, and one of many is nobody's."""
+        try:
+            self._step()
+        except Exception as error:
+            if len(self._trainees) > 1:
+                raise
+            self._failed[self._trainees[0]] = error
 
     def _step(self) -> None:
         """Take a step with all; if the data of one cannot be read, that one leaves first."""

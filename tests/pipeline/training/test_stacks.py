@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from leap.models.network_config import DatasetFacts, NetworkConfig
+from leap.models.stack import Stack
 from leap.pipeline import Context, IngestOptions, TrainOptions, Workforce, train
 from leap.pipeline.engine import fold as folds
 from leap.pipeline.engine.engine import Engine
@@ -29,7 +30,7 @@ from leap.pipeline.training.splits import Split
 from leap.pipeline.training.trainee import Trainee
 from leap.store import Store
 from leap.store.artifact import folder_of
-from leap.store.errors import WorkFailedError
+from leap.store.errors import SmallerStackWarning, WorkFailedError
 from tests.pipeline.training.conftest import coordinates, graphs_source
 
 # Signs of lape's columns, dropout of nomp and learned directions: everything random that a network has.
@@ -179,6 +180,43 @@ def test_a_fold_whose_folder_is_removed_leaves_the_others_as_they_are(undisturbe
     assert "was removed while its run was being trained" in str(error)
     assert all(outcome.error is None for outcome in outcomes.values())
     assert left_by(run) == {name: what for name, what in undisturbed.items() if name != "fold-3"}
+
+
+def test_folds_that_cannot_take_a_step_together_go_on_in_smaller_stacks(
+    undisturbed, context, shapes, run, monkeypatch, sizes_of_steps
+):
+    forward = Stack.forward
+
+    def short_of_memory(self, x, nodes):
+        if self.training and len(self) > 3 and len(sizes_of_steps) >= 5:
+            raise MemoryError("no room")
+        return forward(self, x, nodes)
+
+    monkeypatch.setattr(Stack, "forward", short_of_memory)
+    with pytest.warns(SmallerStackWarning, match=r"MemoryError: no room.* [52] at a time"):
+        done = train(shapes, OPTIONS, context, run=run, stack=10, checkpoint_steps=3)
+    assert left_by(done.path) == undisturbed
+    assert set(sizes_of_steps[:5]) == {10}
+    assert max(sizes_of_steps[5:]) == 2
+
+
+def test_a_fold_that_cannot_take_a_step_leaves_the_others_as_they_are(
+    undisturbed, context, shapes, tmp_path, monkeypatch
+):
+    step = StackTrainer._step
+
+    def broken(self):
+        if any(trainee.folder.name == "fold-3" for trainee in self._trainees):
+            raise RuntimeError("the sky fell")
+        step(self)
+
+    monkeypatch.setattr(StackTrainer, "_step", broken)
+    with pytest.warns(SmallerStackWarning, match="the sky fell"):
+        (outcome,) = work(context, tmp_path / "runs", (shapes, OPTIONS), stack=10)
+    assert outcome.error.startswith("fold 3: unexpected RuntimeError: the sky fell.")
+    (failed,) = (tmp_path / "runs").glob("*/fold-3")
+    shutil.rmtree(failed)
+    assert left_by(failed.parent) == {name: what for name, what in undisturbed.items() if name != "fold-3"}
 
 
 @pytest.fixture
