@@ -143,6 +143,7 @@ def test_a_disk_that_fills_up_in_training_keeps_the_folds_that_are_done(leap, fi
 LIMITED = """
 import resource, sys
 from leap.cli.main import main
+sys.dont_write_bytecode = True  # or Python keeps truncated bytecode, which it cannot read later
 resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))  # checkpoints are larger
 main()
 """
@@ -150,7 +151,7 @@ main()
 
 @pytest.mark.parametrize("command", [("train", "letters-low"), ("sweep", "compare", "--on", "letters-low")])
 def test_a_checkpoint_that_finds_no_space_is_named_with_its_folder(leap, filled, tmp_path, command):
-    request = (*command, "-b", "gcn", "-e", "none", "--epochs", "1", "--folds", "2", "--workers", "0", "--seed", "42")
+    request = (*command, "-b", "gcn", "-e", "none", *QUICK, "--seed", "42")
     done = subprocess.run([sys.executable, "-c", LIMITED, *request], capture_output=True, text=True, check=False)
     assert done.returncode == (2 if command[0] == "train" else 1), done.stderr
     assert f"no space left on the disk of {tmp_path / 'runs' / 'letters-low-gcn-none'}" in done.stderr
@@ -161,7 +162,7 @@ def test_a_checkpoint_that_finds_no_space_is_named_with_its_folder(leap, filled,
 def test_a_read_only_store_that_has_everything_can_be_trained_on(leap, filled, tmp_path, read_only, snapshot, command):
     read_only(filled)
     before = snapshot(filled, leave_out=())
-    request = (*command, "-b", "gcn", "-e", "none", "--epochs", "1", "--folds", "2", "--workers", "0", "--seed", "42")
+    request = (*command, "-b", "gcn", "-e", "none", *QUICK, "--seed", "42")
     shown = leap(*request)
     assert shown.code == 0, shown.err
     assert "read-only" in shown.err

@@ -118,6 +118,7 @@ LIMITED = """
 import resource, sys
 from leap.pipeline.engine.results import results_table
 from leap.store.errors import NoSpaceError
+sys.dont_write_bytecode = True  # or Python keeps truncated bytecode, which it cannot read later
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     results_table(sys.argv[1])
