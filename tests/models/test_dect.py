@@ -180,7 +180,8 @@ def test_identical_neighbourhoods_get_identical_rows():
 
 
 def test_given_statistics_are_used_and_count_as_constants():
-    x, hoods, along, grid = setting(nx.gnp_random_graph(20, 0.2, seed=0), dtype=torch.float32)
+    graph = nx.gnp_random_graph(9, 0.3, seed=1)
+    x, hoods, along, grid = setting(graph, directions=3, thresholds=4, dtype=torch.float32)
     numpy = hoods.numpy()
     mean, scale = mean_and_scale(x.numpy(), numpy.node_ptr, numpy.nodes)
     stats = Statistics(torch.from_numpy(mean), torch.from_numpy(scale))

@@ -20,7 +20,7 @@ def survive(calls: int, malformed: int, seed: int, **environment: str) -> None:
 
 
 def test_random_calls_return_or_are_refused():
-    survive(3_000, 1_000, seed=0)
+    survive(1_500, 500, seed=0)
 
 
 @pytest.mark.slow

@@ -194,7 +194,7 @@ def test_a_look_up_makes_as_many_requests_of_a_large_store_as_of_a_small_one(s3,
     asked = []
     s3.s3.meta.events.register("request-created.s3", lambda **_: asked.append(1))
     counts = []
-    for artifacts in (3, 300):
+    for artifacts in (3, 60):
         local = Store.open(tmp_path / f"of-{artifacts}")
         keys = []
         for number in range(artifacts):
