@@ -55,17 +55,20 @@ PROFILED = 25
 Step = Callable[[], object]
 
 
-def measure_stacks(
-    session: Session, epochs: int = 20, sweep_epochs: int = 8, sizes: Sequence[int] = SIZES
-) -> Iterator[Measurement]:
-    """Compare folds and a sweep with single folds on two cores, and a step with that of PyG alone in one process."""
+def measure_stacks(session: Session, epochs: int = 20, sizes: Sequence[int] = SIZES) -> Iterator[Measurement]:
+    """Compare folds and a sweep with single folds on two cores, and a step with that of PyG alone in one process.
+
+    Parameters
+    ----------
+    epochs : of every fold, ours and the rival's; sweeps for results take about 60 until they stop early.
+    """
     store = Store.open(session.folder / "stacks")
     with torch.random.fork_rng(devices=[]):
         yield _measure_steps(session, Context(store, workforce=Workforce(0)), sizes)
     with _workers() as workforce:
         context = Context(store, workforce=workforce)
         yield _measure_folds(session, context, epochs)
-        yield _measure_sweep(session, context, sweep_epochs)
+        yield _measure_sweep(session, context, epochs)
 
 
 @contextlib.contextmanager

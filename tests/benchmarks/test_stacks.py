@@ -107,7 +107,7 @@ def test_steps_folds_and_a_sweep_are_measured(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(stacks, "STEPS", 10)
     monkeypatch.setattr(SingleTraining, "step", lambda *given: trained.append(1) or real(*given))
     session = Session(tmp_path, repeats=1, out=tmp_path)
-    steps, folds, sweep = measure_stacks(session, epochs=1, sweep_epochs=1, sizes=(1, 3))
+    steps, folds, sweep = measure_stacks(session, epochs=1, sizes=(1, 3))
     assert 0 < steps.ours < steps.peer
     assert len(trained) == 20  # in this process; folds are trained in others
     assert folds.ours > 0
