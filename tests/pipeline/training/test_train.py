@@ -208,11 +208,11 @@ def test_a_resume_repeats_no_more_steps_than_stated(context, options, shapes, ru
     def counted(self, *args, **kwargs):
         taken.append(1)
         if len(taken) == 10:
-            raise Interrupted
+            raise KeyboardInterrupt
         return step(self, *args, **kwargs)
 
     monkeypatch.setattr(StackAdam, "step", counted)
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         train(shapes, chosen, context, run=run, force=True, checkpoint_steps=4)
     monkeypatch.setattr(StackAdam, "step", step)
     last = torch.load(run / "fold-0" / "last.pt", weights_only=True)["progress"]
