@@ -26,7 +26,7 @@ COUNTS = {
     "paper-hiv": 2 * 6,
     "paper-time": 3 * 5,
     "compare": 2 * 5 * 3,
-    "quick": 10 + 10 + 4 + 3 + 2 + 3 + 1 + 4 + 3,
+    "quick": 10 + 10 + 2 + 1 + 1 + 3 + 4 + 2,
 }
 
 
