@@ -1,5 +1,7 @@
-"""`mix_channels`: a convolution of width 1 over series, for one network or a stack."""
+"""Convolutions of width 1 over series, for one network or a stack; a stack can have a whole projection at once."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor
 from leap.models import grouped
 from leap.models.addresses import address, check_arrays, dense, is_compiled, new_gradient, place, refuse_rows
 from leap.models.fused import refuse_second_derivatives
+from leap.models.grouped import linear_gradients, linear_values
 from leap.models.kernels.channel_loops import mix_backward, mix_forward
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
@@ -48,37 +51,113 @@ def mix_channels(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows | None, *, 
 class _Mix(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, relu: bool) -> Tensor:
-        x, weight, bias = x.contiguous(), dense(weight), dense(bias)
-        (count, channels, steps), (networks, width, _) = x.shape, weight.shape
-        sizes, out = (count, channels, width, steps, networks), x.new_empty(count, width, steps)
-        places = (*place(weight), *place(bias))
-        if not mix_forward(x.data_ptr(), *places, sizes, rows.ptr, rows.slots, relu, out.data_ptr()):
-            refuse_rows(rows, count, networks)
+        x, weight = x.contiguous(), dense(weight)
+        out = _values(x, weight, dense(bias), rows, relu)
         ctx.save_for_backward(x, weight, *((out,) if relu else ()))
-        ctx.known = (rows, sizes)
+        ctx.rows = rows
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, *result = ctx.saved_tensors
-        rows, sizes = ctx.known
         x, weight, upstream = x.contiguous(), dense(weight), gradients[0].contiguous()
-        on_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        on_weight, on_bias = (new_gradient(upstream, rows, *shape) for shape in (weight.shape, weight.shape[:2]))
-        if not mix_backward(
-            x.data_ptr(),
-            *place(weight),
-            sizes,
-            rows.ptr,
-            rows.slots,
-            address(*result),
-            upstream.data_ptr(),
-            address(on_x),
-            on_weight.data_ptr(),
-            on_bias.data_ptr(),
-        ):
-            refuse_rows(rows, sizes[0], len(weight))
-        found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
+        found: tuple[Tensor | None, ...] = _gradients(x, weight, ctx.rows, result, upstream, ctx.needs_input_grad[0])
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("mix_channels", found, (gradients[0], x, weight))
         return *found, None, None
+
+
+def project_curves(x: Tensor, convolutions: Sequence[Tensor], maps: Sequence[Tensor], rows: Rows) -> Tensor:
+    """Mix the channels of every row's series by three maps, average the last one's channels and apply two linear maps.
+
+    A ReLU follows the first, the second and the fourth. For a stack this is one operation: on small graphs torch takes
+    longer for a node of its graph than such a map takes itself.
+
+    Parameters
+    ----------
+    x : (N, D, T) float32 on the CPU, as all other numbers.
+    convolutions : weight (S, H, D, 1) and bias (S, H) of the three convolutions, one after the other.
+    maps : weight (S, C, T) and bias (S, C) of the linear maps.
+
+    Returns
+    -------
+    (N, C) of the last map.
+    """
+    check_arrays(rows)
+    widths, networks = [x.shape[1], *(weight.shape[1] for weight in convolutions[::2])], len(convolutions[0])
+    expected: list[tuple[int, ...]] = [
+        shape for a, b in pairwise(widths) for shape in ((networks, b, a, 1), (networks, b))
+    ]
+    widths = [x.shape[2], *(weight.shape[1] for weight in maps[::2])]
+    expected += [shape for a, b in pairwise(widths) for shape in ((networks, b, a), (networks, b))]
+    for parameter, shape in zip((*convolutions, *maps), expected, strict=True):
+        if tuple(parameter.shape) != shape:
+            raise InvalidInputError(f"a parameter must have shape {shape}. Got {tuple(parameter.shape)}.")
+    result: Tensor = _Curves.apply(x, rows, *convolutions, *maps)
+    return result
+
+
+class _Curves(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Rows, *parameters: Tensor) -> Tensor:
+        x = x.contiguous()
+        first, first_bias, second, second_bias, third, third_bias, *maps = (
+            dense(each.squeeze(-1) if each.ndim == 4 else each) for each in parameters
+        )
+        # The mean over channels can be taken of the weights.
+        ctx.channels, third, third_bias = third.shape[1], third.mean(1, keepdim=True), third_bias.mean(1, keepdim=True)
+        low = _values(x, first, first_bias, rows, True)
+        high = _values(low, second, second_bias, rows, True)
+        means = _values(high, third, third_bias, rows, False).squeeze(1)
+        hidden = linear_values(means, maps[0], maps[1], rows, True)
+        out = linear_values(hidden, maps[2], maps[3], rows, False)
+        ctx.save_for_backward(x, *parameters)  # torch raises if one was changed in place
+        ctx.known = (low, high, means, hidden, first, second, third, maps[0], maps[2])
+        ctx.rows = rows
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, *parameters = ctx.saved_tensors
+        low, high, means, hidden, first, second, third, inner, outer = ctx.known
+        rows, upstream, every = ctx.rows, gradients[0].contiguous(), (True, True, True)
+        on_hidden, *on_outer = linear_gradients(hidden, outer, rows, (), upstream, every)
+        on_means, *on_inner = linear_gradients(means, inner, rows, (hidden,), on_hidden, every)
+        on_high, *on_third = _gradients(high, third, rows, (), on_means, True)
+        on_low, *on_second = _gradients(low, second, rows, (high,), on_high, True)
+        on_x, *on_first = _gradients(x, first, rows, (low,), on_low, ctx.needs_input_grad[0])
+        on_third = [(part / ctx.channels).expand(-1, ctx.channels, *part.shape[2:]) for part in on_third]
+        parts = [each[:, :, :, None] if each.ndim == 3 else each for each in (*on_first, *on_second, *on_third)]
+        found: tuple[Tensor | None, ...] = (on_x, *parts, *on_inner, *on_outer)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("project_curves", found, (gradients[0], x, *parameters))
+        return found[0], None, *found[1:]
+
+
+def _values(x: Tensor, weight: Tensor, bias: Tensor, rows: Rows, relu: bool) -> Tensor:
+    """Return the mixed channels of dense operands that were checked, without a graph."""
+    (count, channels, steps), (networks, width, _) = x.shape, weight.shape
+    sizes, out = (count, channels, width, steps, networks), x.new_empty(count, width, steps)
+    where = (sizes, rows.ptr, rows.slots)
+    if not mix_forward(x.data_ptr(), *place(weight), *place(bias), *where, relu, out.data_ptr()):
+        refuse_rows(rows, count, networks)
+    return out
+
+
+def _gradients(
+    x: Tensor, weight: Tensor, rows: Rows, result: Sequence[Tensor], upstream: Tensor, needs_x: bool
+) -> tuple[Any, Tensor, Tensor]:
+    """Return the gradients of x, if needed, weight and bias.
+
+    Parameters
+    ----------
+    result : what `_values` returned if ReLU was applied, else nothing.
+    """
+    (count, channels, steps), (networks, width, _) = x.shape, weight.shape
+    on_x = torch.empty_like(x) if needs_x else None
+    on_weight, on_bias = (new_gradient(upstream, rows, *shape) for shape in (weight.shape, weight.shape[:2]))
+    sizes, found = (count, channels, width, steps, networks), (address(on_x), on_weight.data_ptr(), on_bias.data_ptr())
+    known = (x.data_ptr(), *place(weight), sizes, rows.ptr, rows.slots, address(*result), upstream.data_ptr())
+    if not mix_backward(*known, *found):
+        refuse_rows(rows, count, networks)
+    return on_x, on_weight, on_bias

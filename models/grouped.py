@@ -7,6 +7,7 @@ and types, and bfloat16, pad to the longest network and use torch's operations.
 Second derivatives of what is compiled are refused.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -38,10 +39,15 @@ from leap.models.kernels.grouped_loops import (
     pool_forward,
 )
 from leap.models.kernels.tiles import padded
-from leap.models.noise import Keys, dropout, dropout_factors
+from leap.models.noise import NO_KEYS, Keys, dropout, dropout_factors
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import check_pointers
+
+Noise = tuple[Keys, int, float]
+"""Keys of a dropout, one per network or none, its limit and its scale (`noise.dropout`)."""
+
+NO_NOISE: Noise = (NO_KEYS, 0, 1.0)
 
 
 def linear(
@@ -92,58 +98,62 @@ class _Linear(torch.autograd.Function):
         limit: int,
         scale: float,
     ) -> Tensor:
-        networks, outside, inside = weight.shape
         x, weight = x.contiguous(), dense(weight)
-        shift = None if bias is None else dense(bias)
-        count = x.shape[0]  # cheaper than len
-        out, sizes = x.new_empty(count, outside), (count, inside, outside, networks)
-        if not linear_forward(
-            x.data_ptr(),
-            *place(weight),
-            *place(shift),
-            sizes,
-            rows.ptr,
-            rows.slots,
-            relu,
-            keys,
-            limit,
-            scale,
-            out.data_ptr(),
-        ):
-            refuse_rows(rows, count, networks)
+        out = linear_values(x, weight, None if bias is None else dense(bias), rows, relu, (keys, limit, scale))
         ctx.save_for_backward(x, weight, *((out,) if relu else ()))
-        ctx.known = (rows, keys, limit, scale, sizes, bias is not None)
+        ctx.known = (rows, (keys, limit, scale), bias is not None)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, *result = ctx.saved_tensors
-        rows, keys, limit, scale, sizes, has_bias = ctx.known
+        rows, noise, has_bias = ctx.known
         x, weight, upstream = x.contiguous(), dense(weight), gradients[0].contiguous()
-        needs, shape = ctx.needs_input_grad, weight.shape
-        on_x = torch.empty_like(x) if needs[0] else None
-        on_weight = new_gradient(upstream, rows, *shape) if needs[1] else None
-        on_bias = new_gradient(upstream, rows, *shape[:2]) if has_bias and needs[2] else None
-        if not linear_backward(
-            x.data_ptr(),
-            *place(weight),
-            sizes,
-            rows.ptr,
-            rows.slots,
-            address(*result),
-            keys,
-            limit,
-            scale,
-            upstream.data_ptr(),
-            address(on_x),
-            address(on_weight),
-            address(on_bias),
-        ):
-            refuse_rows(rows, sizes[0], shape[0])
-        found: tuple[Tensor | None, ...] = (on_x, on_weight, on_bias)
+        needs = ctx.needs_input_grad
+        wanted = (needs[0], needs[1], has_bias and needs[2])
+        found: tuple[Tensor | None, ...] = linear_gradients(x, weight, rows, result, upstream, wanted, noise)
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("linear", found, (gradients[0], x, weight))
         return *found, None, None, None, None, None
+
+
+def linear_values(
+    x: Tensor, weight: Tensor, bias: Tensor | None, rows: Rows, relu: bool, noise: Noise = NO_NOISE
+) -> Tensor:
+    """Return drop(relu(x Wᵀ + b)) of dense operands that were checked, without a graph."""
+    networks, outside, inside = weight.shape
+    count = x.shape[0]  # cheaper than len
+    out, sizes = x.new_empty(count, outside), (count, inside, outside, networks)
+    where = (sizes, rows.ptr, rows.slots)
+    if not linear_forward(x.data_ptr(), *place(weight), *place(bias), *where, relu, *noise, out.data_ptr()):
+        refuse_rows(rows, count, networks)
+    return out
+
+
+def linear_gradients(
+    x: Tensor,
+    weight: Tensor,
+    rows: Rows,
+    result: Sequence[Tensor],
+    upstream: Tensor,
+    wanted: tuple[bool, bool, bool],
+    noise: Noise = NO_NOISE,
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of x, weight and bias; None for one that is not wanted.
+
+    Parameters
+    ----------
+    result : what `linear_values` returned if ReLU was applied, else nothing.
+    """
+    networks, outside, inside = weight.shape
+    sizes = (x.shape[0], inside, outside, networks)
+    on_x = torch.empty_like(x) if wanted[0] else None
+    on_weight = new_gradient(upstream, rows, networks, outside, inside) if wanted[1] else None
+    on_bias = new_gradient(upstream, rows, networks, outside) if wanted[2] else None
+    known = (x.data_ptr(), *place(weight), sizes, rows.ptr, rows.slots, address(*result), *noise, upstream.data_ptr())
+    if not linear_backward(*known, address(on_x), address(on_weight), address(on_bias)):
+        refuse_rows(rows, sizes[0], networks)
+    return on_x, on_weight, on_bias
 
 
 def add_bias(x: Tensor, bias: Tensor, rows: Rows) -> Tensor:

@@ -4,14 +4,16 @@ Each maps (N, D, T), one Euler characteristic curve for each direction, to (N, k
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from leap.models.channels import mix_channels
+from leap.models.addresses import is_compiled
+from leap.models.channels import mix_channels, project_curves
 from leap.models.layers import Noisy, linear, mlp, spread, sum_each, transform_sequences
 from leap.models.registries import PROJECTIONS
 from leap.models.rows import Rows
@@ -82,6 +84,9 @@ class ConvolutionProjection(Projection):
         assert self.first.bias is not None
         assert self.second.bias is not None
         assert self.third.bias is not None
+        if rows is not None and is_compiled(transform, self.first.weight):
+            convolutions = (self.first, self.second, self.third)
+            return project_curves(transform, _weights(convolutions), _weights((self.mlp[0], self.mlp[2])), rows)
         hidden = mix_channels(transform, self.first.weight.squeeze(-1), self.first.bias, rows, relu=True)
         hidden = mix_channels(hidden, self.second.weight.squeeze(-1), self.second.bias, rows, relu=True)
         weight, bias = self.third.weight.squeeze(-1).mean(-2, keepdim=True), self.third.bias.mean(-1, keepdim=True)
@@ -187,6 +192,11 @@ def reset_module(module: nn.Module) -> None:
         own = getattr(module, "_reset_parameters", None)  # torch's attention calls it so
     if own is not None:
         own()
+
+
+def _weights(layers: Iterable[Any]) -> list[Tensor]:
+    """Return weight and bias of each; `parameters()` takes longer than what is done with them."""
+    return [part for layer in layers for part in (layer.weight, layer.bias)]
 
 
 def _mlp(size: int, hidden: int, out: int) -> nn.Sequential:

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leap.models.channels import mix_channels
+from leap.models.channels import mix_channels, project_curves
+from leap.models.grouped import linear
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 from tests.models.test_grouped import gradients, normal, same_bits, stacked
@@ -86,4 +87,50 @@ def test_second_derivatives_are_refused():
     x, weight, bias = normal(5, 3, 7), stacked(2, 4, 3), stacked(2, 4)
     (found,) = torch.autograd.grad(mix_channels(x, weight, bias, Rows.of([2, 3])).sum(), x, create_graph=True)
     with pytest.raises(InvalidInputError, match="mix_channels in float32"):
+        found.square().sum().backward()
+
+
+def projection(channels=16, hidden=8, steps=16, state=16, out=10):
+    """Parameters of four networks' projections."""
+    shapes = [(hidden, channels, 1), (hidden,), (hidden, hidden, 1), (hidden,), (channels, hidden, 1), (channels,)]
+    shapes += [(state, steps), (state,), (out, state), (out,)]
+    return [stacked(4, *shape, seed=number) for number, shape in enumerate(shapes)]
+
+
+def part_by_part(x, rows, parameters):
+    weights, biases = [each.squeeze(-1) for each in parameters[:6:2]], parameters[1:6:2]
+    for weight, bias in zip(weights[:2], biases[:2], strict=True):
+        x = mix_channels(x, weight, bias, rows, relu=True)
+    x = mix_channels(x, weights[2].mean(-2, keepdim=True), biases[2].mean(-1, keepdim=True), rows).squeeze(1)
+    return linear(linear(x, *parameters[6:8], rows, relu=True), *parameters[8:], rows)
+
+
+@pytest.mark.parametrize("size", [{}, {"channels": 3, "hidden": 5, "steps": 7, "state": 9, "out": 2}])
+def test_a_projection_at_once_is_its_parts_to_the_last_bit(size):
+    rows, parameters = Rows.of([7, 0, 21], slots=[3, 0, 1]), projection(**size)
+    x = normal(28, size.get("channels", 16), size.get("steps", 16))
+    whole, parts = project_curves(x, parameters[:6], parameters[6:], rows), part_by_part(x, rows, parameters)
+    assert same_bits(whole, parts)
+    inputs = [x, *parameters]
+    for one, other in zip(gradients(whole, inputs), gradients(parts, inputs), strict=True):
+        assert same_bits(one, other)
+
+
+def test_a_projection_that_does_not_fit_is_refused():
+    parameters = projection()
+    with pytest.raises(InvalidInputError, match=r"must have shape \(4, 8, 3, 1\)"):
+        project_curves(normal(5, 3, 16), parameters[:6], parameters[6:], Rows.of([5]))
+    with pytest.raises(InvalidInputError, match=r"must have shape \(4, 16, 7\)"):
+        project_curves(normal(5, 16, 7), parameters[:6], parameters[6:], Rows.of([5]))
+    with pytest.raises(InvalidInputError, match="rise from 0 to 5"):
+        project_curves(normal(5, 16, 16), parameters[:6], parameters[6:], Rows.of([4]))
+    with pytest.raises(InvalidInputError, match="different numbers"):
+        project_curves(normal(5, 16, 16), parameters[:6], parameters[6:], Rows.of([5], slots=[4]))
+
+
+def test_second_derivatives_of_a_projection_are_refused():
+    x, parameters = normal(5, 16, 16), projection()
+    out = project_curves(x, parameters[:6], parameters[6:], Rows.of([5]))
+    (found,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+    with pytest.raises(InvalidInputError, match="project_curves in float32"):
         found.square().sum().backward()
