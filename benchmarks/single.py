@@ -11,10 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
-from torch_geometric.nn import GCNConv
 
 from leap.models.backbones import GcnBackbone, GraphBatch, NompBackbone
 from leap.models.encodings import LeapEncoding, NodeData
+from leap.models.layers import MapAndBias
 from leap.models.messages import gather, gcn_weights
 from leap.models.network import DatasetFacts, Network
 from leap.models.network_config import NetworkConfig
@@ -62,7 +62,7 @@ class SeparateGcn(nn.Module):
         """Return the scores of nodes."""
         weights = gcn_weights(graphs.edge_index, len(x))
         for number, layer in enumerate(self.layers):
-            assert isinstance(layer, GCNConv)
+            assert isinstance(layer, MapAndBias)
             x = gather(layer.lin(x.relu() if number else x), graphs.edge_index, weights) + layer.bias
         return x
 

@@ -1,4 +1,4 @@
-"""Backbones that turn node features into scores: gcn, gat, gin, nomp and gps, with the paper's sizes.
+"""Backbones that turn node features into scores: gcn, gat, gin and nomp, with the paper's sizes.
 
 Each maps (N, in_channels) to (N, out_channels). Summing a graph's rows gives the graph's scores; an empty graph's are
 zeros. What message passing needs from the edges is computed once for all layers.
@@ -13,20 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import dropout
-from torch_geometric.nn import GATConv, GCNConv, GINConv, GPSConv
-from torch_geometric.utils import add_self_loops
 from typing_extensions import override
 
 from leap.models import grouped
 from leap.models.addresses import is_compiled
 from leap.models.convolutions import sum_layers
 from leap.models.devices import send
-from leap.models.layers import Noisy, add_bias, linear, transform_sequences
+from leap.models.layers import AttentionLayer, MapAndBias, Noisy, SumLayer, add_bias, linear, transform_sequences
 from leap.models.messages import Weights, attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.models.rows import Rows
-from leap.models.sequences import self_attention
 from leap.store.errors import InvalidInputError
 
 
@@ -171,15 +167,14 @@ class SummingBackbone(LayeredBackbone):
 
 
 class GcnBackbone(SummingBackbone):
-    """Graph convolutions. The parameters are those of PyG's layer, the sums over neighbours are `gather`.
+    """Graph convolutions. The parameters are those of PyG's `GCNConv`, the sums over neighbours are `gather`.
 
     Sums come before the linear map, which is the same, so that the map's bias and ReLU are one operation with it.
     """
 
     @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        layer: nn.Module = GCNConv(in_channels, out_channels)
-        return layer
+        return MapAndBias(in_channels, out_channels)
 
     @override
     def weights(self, edge_index: Tensor, num_nodes: int) -> Weights:
@@ -187,28 +182,28 @@ class GcnBackbone(SummingBackbone):
 
     @override
     def map_of(self, layer: nn.Module) -> tuple[Tensor, Tensor]:
-        assert isinstance(layer, GCNConv)
+        assert isinstance(layer, MapAndBias)
         return layer.lin.weight, layer.bias
 
 
 class GatBackbone(LayeredBackbone):
-    """Graph attention with one head. The parameters are those of PyG's layer, the attention is `attend`."""
+    """Graph attention with one head. The parameters are those of PyG's `GATConv`, the attention is `attend`."""
 
     @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        layer: nn.Module = GATConv(in_channels, out_channels, heads=1, add_self_loops=False)
-        return layer
+        return AttentionLayer(in_channels, out_channels)
 
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
         """Attend to neighbours and the node itself."""
-        edges = add_self_loops(graphs.edge_index, num_nodes=len(x))[0]
+        themselves = torch.arange(len(x), device=graphs.edge_index.device).expand(2, -1)
+        edges = torch.cat([graphs.edge_index, themselves], dim=1)
 
         def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
-            assert isinstance(layer, GATConv)
+            assert isinstance(layer, AttentionLayer)
             mapped = linear(states, layer.lin.weight, None, graphs.rows)
             vectors = torch.cat([layer.att_src, layer.att_dst], dim=-2).squeeze(-3)
             scores = linear(mapped, vectors, None, graphs.rows)
-            seen = attend(mapped, scores, edges, layer.negative_slope)
+            seen = attend(mapped, scores, edges)
             shifted = add_bias(seen, layer.bias, graphs.rows)
             return shifted.relu() if relu else shifted
 
@@ -216,12 +211,11 @@ class GatBackbone(LayeredBackbone):
 
 
 class GinBackbone(SummingBackbone):
-    """Sums over neighbours and the node itself, each followed by one linear map, as PyG's layer has it."""
+    """Sums over neighbours and the node itself, each followed by one linear map, as PyG's `GINConv` has it."""
 
     @override
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
-        layer: nn.Module = GINConv(nn.Linear(in_channels, out_channels))
-        return layer
+        return SumLayer(in_channels, out_channels)
 
     @override
     def weights(self, edge_index: Tensor, num_nodes: int) -> Weights:
@@ -229,7 +223,7 @@ class GinBackbone(SummingBackbone):
 
     @override
     def map_of(self, layer: nn.Module) -> tuple[Tensor, Tensor]:
-        assert isinstance(layer, GINConv)
+        assert isinstance(layer, SumLayer)
         return layer.nn.weight, layer.nn.bias
 
 
@@ -248,41 +242,6 @@ class NompBackbone(Backbone, Noisy):
         states = linear(x, self.embed.weight, self.embed.bias, rows)
         states = transform_sequences(self.encoder, states, graphs.sequences(), rows, self.first_site)
         return linear(states, self.readout.weight, self.readout.bias, rows)
-
-
-class GpsBackbone(Backbone):
-    """GPS layers: message passing and global attention side by side.
-
-    The parameters are those of PyG's layer. Its forward pass pads graphs to the largest, for which it asks the device.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
-        super().__init__()
-        self.embed = nn.Linear(in_channels, hidden)
-        self.layers = nn.ModuleList(
-            GPSConv(hidden, GINConv(nn.Linear(hidden, hidden)), heads=1, dropout=0.1) for _ in range(layers)
-        )
-        self.readout = nn.Linear(hidden, out_channels)
-
-    @override
-    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
-        x, weights = self.embed(x).to(x.dtype), sum_weights(graphs.edge_index, len(x))
-        for layer in self.layers if len(x) else ():  # normalizing no nodes is not defined
-            assert isinstance(layer, GPSConv)
-            x = _gps_layer(layer, x, graphs, weights)
-        return self.readout(x)
-
-
-def _gps_layer(layer: GPSConv, x: Tensor, graphs: GraphBatch, weights: Weights) -> Tensor:
-    drop = layer.dropout if layer.training else 0.0
-    attention = layer.attn
-    summed = layer.conv.nn(gather(x, graphs.edge_index, weights))
-    near = layer.norm1(dropout(summed, drop) + x)
-    mapped = linear(x, attention.in_proj_weight, attention.in_proj_bias, None)
-    seen = attention.out_proj(self_attention(mapped, graphs.sequences()))
-    out = near + layer.norm2(dropout(seen, drop) + x)
-    result: Tensor = layer.norm3(out + layer.mlp(out))
-    return result
 
 
 def make_backbone(

@@ -4,6 +4,7 @@ A parameter with a leading dimension more than its layer's belongs to a stack, a
 each network owns. Without it there is one network, and torch's own functions do the work.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+from typing_extensions import override
 
 from leap.models import grouped, noise
 from leap.models.addresses import is_compiled
@@ -156,3 +158,54 @@ def _keys(rows: Rows | None, number: int) -> Keys:
         return np.array([int(torch.randint(2**62, ()))], np.uint64)
     assert rows.noise is not None
     return noise.site(rows.noise, number)
+
+
+def _glorot(weight: Tensor) -> None:
+    """Draw a weight; torch's own function may round the bound differently."""
+    bound = math.sqrt(6.0 / sum(weight.shape[-2:]))
+    nn.init.uniform_(weight, -bound, bound)
+
+
+class GlorotLinear(nn.Linear):
+    """A linear map without bias that starts as PyG's do."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels, bias=False)
+
+    @override
+    def reset_parameters(self) -> None:
+        _glorot(self.weight)
+
+
+class MapAndBias(nn.Module):
+    """The parameters of PyG's `GCNConv`, without PyG, whose import takes longer than many a training.
+
+    Here and below names are PyG's, and so are the numbers that a seed gives: PyG draws weights once more when the rest
+    of a layer is made.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin = GlorotLinear(in_channels, out_channels)
+        self.bias = nn.Parameter(torch.zeros(out_channels))
+        self.lin.reset_parameters()
+
+
+class AttentionLayer(MapAndBias):
+    """The parameters of PyG's `GATConv` with one head."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels)
+        self.att_src, self.att_dst = (nn.Parameter(torch.empty(1, 1, out_channels)) for _ in range(2))
+        _glorot(self.att_src)
+        _glorot(self.att_dst)
+
+
+class SumLayer(nn.Module):
+    """The parameters of PyG's `GINConv` with one linear map; `eps`, the node's own extra weight, is zero."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.nn = nn.Linear(in_channels, out_channels)
+        self.register_buffer("eps", torch.zeros(1))
+        self.nn.reset_parameters()

@@ -36,7 +36,7 @@ _BUILTIN = {
     "gat": ("leap.models.backbones:GatBackbone", _LAYERED),
     "gin": ("leap.models.backbones:GinBackbone", _LAYERED),
     "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits(can_stack=True)),
-    "gps": ("leap.models.backbones:GpsBackbone", BackboneTraits(has_layers=True)),
+    "gps": ("leap.models.gps:GpsBackbone", BackboneTraits(has_layers=True)),
     "dect-4k": ("leap.models.global_dect:SmallGlobalDect", BackboneTraits(looks_at_graphs=True)),
     "dect-65k": ("leap.models.global_dect:LargeGlobalDect", BackboneTraits(looks_at_graphs=True)),
 }

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch_geometric.nn import GATConv, GCNConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv
 
 from leap.models.backbones import GraphBatch, make_backbone
 from leap.models.registries import BACKBONES, backbone_traits
@@ -42,10 +42,24 @@ def test_shared_edges_change_nothing(name, layer):
     batch = batch_of(EDGES, [0, 3, 4, 7])
     plain = x
     for number, ours in enumerate(model.layers):
-        reference = layer(ours.in_channels, ours.out_channels)  # with self-loops and weights of its own
+        reference = layer(ours.lin.in_features, ours.lin.out_features)  # with self-loops and weights of its own
         reference.load_state_dict(ours.state_dict())
         plain = reference(plain.relu() if number else plain, batch.edge_index)
     torch.testing.assert_close(model(x, batch), plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"), [("gcn", GCNConv), ("gat", GATConv), ("gin", lambda a, b: GINConv(torch.nn.Linear(a, b)))]
+)
+def test_a_seed_gives_the_numbers_of_pygs_layers_under_their_names(name, layer):
+    torch.manual_seed(3)
+    ours, after = make_backbone(name, 3, 4, hidden=5, layers=3).layers, torch.rand(1)
+    torch.manual_seed(3)
+    theirs = [layer(a, b) for a, b in ((3, 5), (5, 5), (5, 4))]
+    assert torch.equal(after, torch.rand(1))
+    for own, wanted in zip(ours, theirs, strict=True):
+        assert own.state_dict().keys() == wanted.state_dict().keys()
+        assert all(torch.equal(own.state_dict()[key], value) for key, value in wanted.state_dict().items())
 
 
 @pytest.mark.parametrize("is_training", [False, True])

@@ -1,0 +1,46 @@
+"""The backbone gps, apart from the others: PyG, whose layers it takes, is slow to import."""
+
+from torch import Tensor, nn
+from torch.nn.functional import dropout
+from torch_geometric.nn import GINConv, GPSConv
+from typing_extensions import override
+
+from leap.models.backbones import Backbone, GraphBatch, Widen
+from leap.models.layers import linear
+from leap.models.messages import Weights, gather, sum_weights
+from leap.models.sequences import self_attention
+
+
+class GpsBackbone(Backbone):
+    """GPS layers: message passing and global attention side by side.
+
+    The parameters are those of PyG's layer. Its forward pass pads graphs to the largest, for which it asks the device.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
+        super().__init__()
+        self.embed = nn.Linear(in_channels, hidden)
+        self.layers = nn.ModuleList(
+            GPSConv(hidden, GINConv(nn.Linear(hidden, hidden)), heads=1, dropout=0.1) for _ in range(layers)
+        )
+        self.readout = nn.Linear(hidden, out_channels)
+
+    @override
+    def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
+        x, weights = self.embed(x).to(x.dtype), sum_weights(graphs.edge_index, len(x))
+        for layer in self.layers if len(x) else ():  # normalizing no nodes is not defined
+            assert isinstance(layer, GPSConv)
+            x = _gps_layer(layer, x, graphs, weights)
+        return self.readout(x)
+
+
+def _gps_layer(layer: GPSConv, x: Tensor, graphs: GraphBatch, weights: Weights) -> Tensor:
+    drop = layer.dropout if layer.training else 0.0
+    attention = layer.attn
+    summed = layer.conv.nn(gather(x, graphs.edge_index, weights))
+    near = layer.norm1(dropout(summed, drop) + x)
+    mapped = linear(x, attention.in_proj_weight, attention.in_proj_bias, None)
+    seen = attention.out_proj(self_attention(mapped, graphs.sequences()))
+    out = near + layer.norm2(dropout(seen, drop) + x)
+    result: Tensor = layer.norm3(out + layer.mlp(out))
+    return result
