@@ -41,9 +41,9 @@ results: setup
 		$(BIN)/leap report --sweep $$preset --export docs/results/$$preset || exit 1; \
 	done
 
-# The tests of a file run in one process, which makes what they share once. Tests start hundreds of processes; bytecode is
-# kept for them, even where the environment says otherwise.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile
+# The tests of a file run in one process, which makes what they share once, in the order of tests/conftest.py. Tests
+# start hundreds of processes; bytecode is kept for them, even where the environment says otherwise.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: setup
 	$(PYTEST) -m "not slow"
 

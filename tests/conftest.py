@@ -21,6 +21,13 @@ os.environ |= {
     "OPENBLAS_THREAD_TIMEOUT": "4",
 }
 
+LONGEST = ("test_reproduce.py", "test_examples.py", "test_two_processes.py", "test_takeover.py", "test_workers.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files that take longest begin first: at the end, one would keep a single process busy."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.fixture
 def snapshot() -> Callable[..., dict[str, bytes]]:
