@@ -82,7 +82,6 @@ class StackAdam:
             "exp_avg_sq": self._squares[slot].clone(),
         }
 
-    @torch.no_grad()
     def step(self, gradients: Tensor, rates: Sequence[float] | NDArray[np.float64]) -> None:
         """Update the parameters of all networks.
 
@@ -111,6 +110,7 @@ class StackAdam:
             adam_update(*addresses, flat.shape[1], BETAS, EPS, corrected, roots)
             return
         rate, root = (send(torch.from_numpy(part).to(flat.dtype), flat.device)[:, None] for part in (corrected, roots))
-        self._averages.lerp_(gradients, 1.0 - BETAS[0])
-        self._squares.mul_(BETAS[1]).addcmul_(gradients, gradients, value=1.0 - BETAS[1])
-        flat.sub_(rate * (self._averages / (self._squares.sqrt() / root + EPS)))
+        with torch.no_grad():
+            self._averages.lerp_(gradients, 1.0 - BETAS[0])
+            self._squares.mul_(BETAS[1]).addcmul_(gradients, gradients, value=1.0 - BETAS[1])
+            flat.sub_(rate * (self._averages / (self._squares.sqrt() / root + EPS)))

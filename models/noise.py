@@ -29,10 +29,12 @@ ATTENTION_STEP = 2**24
 
 def keys(seed: ArrayLike, epoch: ArrayLike, step: ArrayLike) -> Keys:
     """Return the key of each network in a step, (n,); what is given once holds for all."""
-    parts = np.broadcast_arrays(*(np.atleast_1d(np.asarray(part).astype(np.uint64)) for part in (seed, epoch, step)))
-    found = np.zeros(parts[0].shape, np.uint64)
+    parts = [np.asarray(part) for part in (seed, epoch, step)]
+    count = max(part.size for part in parts)
+    found, indices = np.zeros(count, np.uint64), np.empty(count, np.uint64)
     for part in parts:
-        found = random_bits(found, part)
+        indices[:] = part
+        fill_bits(found, indices, found)
     return found
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from leap.models.encodings import NodeData
 from leap.models.generator import borrowed_generator
@@ -30,7 +32,7 @@ class Stack(nn.Module):
     Attributes
     ----------
     flat : (S, P) parameters, network by network; a multiple of 64 each, the rest is zeros.
-    network : the module that computes; its trainable parameters are views into `flat`.
+    network : the module that computes; what it learns are views into `flat`.
 
     Examples
     --------
@@ -53,7 +55,7 @@ class Stack(nn.Module):
         self._ends = np.cumsum([0, *(shape.numel() for shape in self._shapes.values())]).tolist()
         width = -(-self._ends[-1] // LANES) * LANES
         self.flat = torch.zeros(0, width, device=device)
-        self._leaves: list[nn.Parameter] = []
+        self._leaves: list[Tensor] = []
 
     def __len__(self) -> int:
         return len(self.flat)
@@ -90,14 +92,10 @@ class Stack(nn.Module):
 
     def gradients(self) -> Tensor:
         """Return the gradients of the last backward pass like `flat`, and forget them."""
-        size = len(self)
-        parts = [
-            leaf.new_zeros(size, leaf.numel() // max(1, size)) if leaf.grad is None else leaf.grad.reshape(size, -1)
-            for leaf in self._leaves
-        ]
+        found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in self._leaves]
         for leaf in self._leaves:
             leaf.grad = None
-        return torch.cat([*parts, self.flat.new_zeros(size, self.flat.shape[1] - self._ends[-1])], dim=1)
+        return found[0] if self.is_grouped else _side_by_side(found, self.flat)
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return the scores of all networks' graphs (or nodes); `nodes.graphs.rows` says which rows are whose."""
@@ -105,18 +103,50 @@ class Stack(nn.Module):
         return scores
 
     def _renew(self, flat: Tensor) -> None:
-        """Let the parameters be views into another tensor."""
-        self.flat, self._leaves = flat, []
-        for (name, shape), (start, end) in zip(self._shapes.items(), pairwise(self._ends), strict=True):
-            part = flat[:, start:end]
-            view = (
-                part.view(len(flat), *shape)
-                if self.is_grouped
-                else part.view(shape)
-                if len(flat)
-                else part.new_zeros(shape)
-            )
-            module, _, attribute = name.rpartition(".")
-            leaf = nn.Parameter(view)
-            setattr(self.network.get_submodule(module), attribute, leaf)
-            self._leaves.append(leaf)
+        """Let what is learned be views into another tensor."""
+        self.flat = flat
+        if self.is_grouped:
+            leaf = flat.detach().requires_grad_()
+            shapes = [(len(flat), *shape) for shape in self._shapes.values()]
+            with torch.enable_grad():
+                learned = _Views.apply(leaf, self._ends, shapes)  # type: ignore[no-untyped-call]
+            self._leaves = [leaf]
+        else:
+            row = flat if len(flat) else flat.new_zeros(1, flat.shape[1])
+            learned = [nn.Parameter(view) for view in _views(row, self._ends, list(self._shapes.values()))]
+            self._leaves = learned
+        for name, value in zip(self._shapes, learned, strict=True):
+            path, _, attribute = name.rpartition(".")
+            module = self.network.get_submodule(path)
+            delattr(module, attribute)  # a module takes nothing but a parameter for a parameter
+            setattr(module, attribute, value)
+
+
+class _Views(torch.autograd.Function):
+    """Parameters as views into one tensor: torch takes longer for a leaf of its graph than for most of what we do.
+
+    Nothing is saved for the way back, so that one call serves all steps.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, flat: Tensor, ends: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
+        ctx.flat = flat.detach()
+        return _views(ctx.flat, ends, shapes)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _side_by_side(gradients, ctx.flat), None, None
+
+
+def _views(flat: Tensor, ends: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
+    """Return the columns between two ends as a tensor of some shape, and so on; steps in place are unknown to torch."""
+    return tuple(flat[:, a:b].view(shape).data for (a, b), shape in zip(pairwise(ends), shapes, strict=True))
+
+
+def _side_by_side(parts: Sequence[Tensor], flat: Tensor) -> Tensor:
+    """Return what `_views` has cut like `flat`, with zeros at the end."""
+    size, width = flat.shape
+    columns = [part.reshape(size, -1) for part in parts]
+    rest = width - sum(column.shape[1] for column in columns)
+    return torch.cat([*columns, flat.new_zeros(size, rest)], dim=1)
