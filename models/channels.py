@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from leap.models import grouped
 from leap.models.addresses import address, check_arrays, dense, is_compiled, new_gradient, place, refuse_rows
 from leap.models.fused import refuse_second_derivatives
-from leap.models.grouped import linear_gradients, linear_values
 from leap.models.kernels.channel_loops import mix_backward, mix_forward
+from leap.models.kernels.curve_loops import curves_backward, curves_forward, room_of_curves
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
 
@@ -100,35 +101,32 @@ def project_curves(x: Tensor, convolutions: Sequence[Tensor], maps: Sequence[Ten
 class _Curves(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rows: Rows, *parameters: Tensor) -> Tensor:
-        x = x.contiguous()
-        first, first_bias, second, second_bias, third, third_bias, *maps = (
-            dense(each.squeeze(-1) if each.ndim == 4 else each) for each in parameters
-        )
-        # The mean over channels can be taken of the weights.
-        ctx.channels, third, third_bias = third.shape[1], third.mean(1, keepdim=True), third_bias.mean(1, keepdim=True)
-        low = _values(x, first, first_bias, rows, True)
-        high = _values(low, second, second_bias, rows, True)
-        means = _values(high, third, third_bias, rows, False).squeeze(1)
-        hidden = linear_values(means, maps[0], maps[1], rows, True)
-        out = linear_values(hidden, maps[2], maps[3], rows, False)
+        x, own = x.contiguous(), [dense(each.squeeze(-1) if each.ndim == 4 else each) for each in parameters]
+        own[4:6] = (each.mean(1, keepdim=True) for each in own[4:6])  # instead of the mean over channels
+        (count, channels, steps), (networks, last, state) = x.shape, own[8].shape
+        sizes = (count, channels, own[0].shape[1], own[2].shape[1], steps, state, last, networks)
+        places = np.array([place(each) for each in own])
+        kept, out = x.new_empty(room_of_curves(sizes)), x.new_empty(count, last)
+        if not curves_forward(x.data_ptr(), places, sizes, rows.ptr, rows.slots, kept.data_ptr(), out.data_ptr()):
+            refuse_rows(rows, count, networks)
         ctx.save_for_backward(x, *parameters)  # torch raises if one was changed in place
-        ctx.known = (low, high, means, hidden, first, second, third, maps[0], maps[2])
-        ctx.rows = rows
+        ctx.known = (rows, sizes, kept, own, places)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *parameters = ctx.saved_tensors
-        low, high, means, hidden, first, second, third, inner, outer = ctx.known
-        rows, upstream, every = ctx.rows, gradients[0].contiguous(), (True, True, True)
-        on_hidden, *on_outer = linear_gradients(hidden, outer, rows, (), upstream, every)
-        on_means, *on_inner = linear_gradients(means, inner, rows, (hidden,), on_hidden, every)
-        on_high, *on_third = _gradients(high, third, rows, (), on_means, True)
-        on_low, *on_second = _gradients(low, second, rows, (high,), on_high, True)
-        on_x, *on_first = _gradients(x, first, rows, (low,), on_low, ctx.needs_input_grad[0])
-        on_third = [(part / ctx.channels).expand(-1, ctx.channels, *part.shape[2:]) for part in on_third]
-        parts = [each[:, :, :, None] if each.ndim == 3 else each for each in (*on_first, *on_second, *on_third)]
-        found: tuple[Tensor | None, ...] = (on_x, *parts, *on_inner, *on_outer)
+        rows, sizes, kept, own, places = ctx.known
+        upstream, room = gradients[0].contiguous(), torch.empty_like(kept)
+        on_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        on = [new_gradient(upstream, rows, *each.shape) for each in own]
+        known = (x.data_ptr(), places, sizes, rows.ptr, rows.slots, kept.data_ptr(), upstream.data_ptr())
+        if not curves_backward(*known, room.data_ptr(), address(on_x), np.array([each.data_ptr() for each in on])):
+            refuse_rows(rows, sizes[0], sizes[-1])
+        channels = parameters[4].shape[1]
+        on[4:6] = ((each / channels).expand(-1, channels, *each.shape[2:]) for each in on[4:6])
+        parts = [each[..., None] if whole.ndim == 4 else each for each, whole in zip(on, parameters, strict=True)]
+        found: tuple[Tensor | None, ...] = (on_x, *parts)
         if torch.is_grad_enabled():
             found = refuse_second_derivatives("project_curves", found, (gradients[0], x, *parameters))
         return found[0], None, *found[1:]

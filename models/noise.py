@@ -30,7 +30,7 @@ ATTENTION_STEP = 2**24
 def keys(seed: ArrayLike, epoch: ArrayLike, step: ArrayLike) -> Keys:
     """Return the key of each network in a step, (n,); what is given once holds for all."""
     parts = [np.asarray(part) for part in (seed, epoch, step)]
-    count = max(part.size for part in parts)
+    count = np.broadcast(*parts).size
     found, indices = np.zeros(count, np.uint64), np.empty(count, np.uint64)
     for part in parts:
         indices[:] = part

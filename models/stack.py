@@ -109,7 +109,7 @@ class Stack(nn.Module):
             leaf = flat.detach().requires_grad_()
             shapes = [(len(flat), *shape) for shape in self._shapes.values()]
             with torch.enable_grad():
-                learned = _Views.apply(leaf, self._ends, shapes)  # type: ignore[no-untyped-call]
+                learned = _Views.apply(leaf, self._ends, shapes)
             self._leaves = [leaf]
         else:
             row = flat if len(flat) else flat.new_zeros(1, flat.shape[1])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leap.models import dect, grouped, kernels, noise
 from leap.models.adam import StackAdam
-from leap.models.channels import mix_channels
+from leap.models.channels import mix_channels, project_curves
 from leap.models.convolutions import sum_layers
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
 from leap.models.messages import attend, gather, sum_weights
@@ -85,6 +85,8 @@ def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     thresholds = torch.from_numpy(kernels.threshold_grid(4, 1.1)).float()
     curves = dect(features, Neighborhoods(*hoods, hops=2), directions, thresholds, 128.0, rows=rows)
     mix_channels(curves, weight, bias, rows).sum().backward()
+    convolutions, square = [weight[..., None], bias] * 3, torch.ones(1, 4, 4, requires_grad=True)
+    project_curves(curves.detach(), convolutions, [square, square[:, 0]] * 2, rows).sum().backward()
     edges = torch.from_numpy(_cycle(0, len(x)))
     wide = torch.ones(1, 3 * FEATURES, FEATURES, requires_grad=True)
     maps = [wide, wide[:, :, 0], *[weight, bias] * 3, *[bias] * 4]

@@ -18,7 +18,7 @@ import torch
 
 from leap.models import LEAP, dect, grouped, noise
 from leap.models.adam import StackAdam
-from leap.models.channels import mix_channels
+from leap.models.channels import mix_channels, project_curves
 from leap.models.kernels.adjacency import build_csr
 from leap.models.kernels.balls import count_khop, khop_arrays
 from leap.models.kernels.border import index_arrays
@@ -216,7 +216,8 @@ class Fuzz:
         inside, outside = int(self.one([0, 1, 8, 12, 16, 33])), int(self.one([0, 1, 7, 8, 15, 16, 64]))
         drop = float(self.one([0.0, 0.1, 0.5, 1.0 - 1e-9, 1.0, -0.5, np.nan]))
         x = self.tensor(count, inside).requires_grad_()
-        kind = self.one(["linear", "add_bias", "layer_norm", "pool", "self_attention", "mix_channels", "adam"])
+        kinds = ["linear", "add_bias", "layer_norm", "pool", "self_attention", "mix_channels", "project_curves", "adam"]
+        kind = self.one(kinds)
         if kind == "linear":
             weight = self.tensor(networks, outside + int(self.one([0, 0, 0, 1])), inside).requires_grad_()
             bias = self.one([None, self.tensor(networks, outside).requires_grad_()])
@@ -227,6 +228,13 @@ class Fuzz:
             weight, bias = (self.tensor(networks, *shape).requires_grad_() for shape in ((outside, inside), (outside,)))
             series = self.tensor(count, inside, int(self.one([0, 1, 8, 13, 16]))).requires_grad_()
             out = mix_channels(series, weight, bias, rows, relu=bool(self.draw.integers(2)))
+        elif kind == "project_curves":
+            steps, given = int(self.one([0, 1, 8, 13, 16])), inside + int(self.one([0, 0, 0, 1]))
+            shapes = [(8, given, 1), (8,), (outside, 8, 1), (outside,), (given, outside, 1), (given,)]
+            shapes += [(inside, steps), (inside,), (outside, inside), (outside,)]
+            parameters = [self.tensor(networks, *shape).requires_grad_() for shape in shapes]
+            series = self.tensor(count, inside, steps).requires_grad_()
+            out = project_curves(series, parameters[:6], parameters[6:], rows)
         elif kind == "adam":
             adam = StackAdam(SimpleNamespace(flat=self.tensor(networks, inside)))
             adam.add([None] * (networks + int(self.one([0, 0, 0, 1]))))

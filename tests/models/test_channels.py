@@ -116,6 +116,35 @@ def test_a_projection_at_once_is_its_parts_to_the_last_bit(size):
         assert same_bits(one, other)
 
 
+def test_a_projection_is_that_of_torchs_modules():
+    rows, parameters, x = Rows.of([7, 0, 21], slots=[3, 0, 1]), projection(), normal(28, 16, 16)
+    whole, parts = project_curves(x, parameters[:6], parameters[6:], rows), []
+    for a, b, slot in zip(rows.ptr[:-1], rows.ptr[1:], rows.slots, strict=True):
+        own = [parameter[slot].double() for parameter in parameters]
+        hidden = functional.conv1d(x[a:b].double(), *own[:2]).relu()
+        means = functional.conv1d(functional.conv1d(hidden, *own[2:4]).relu(), *own[4:6]).mean(1)
+        parts.append(functional.linear(functional.linear(means, *own[6:8]).relu(), *own[8:]))
+    wanted, inputs, near = torch.cat(parts), [x, *parameters], {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(whole.double(), wanted, **near)
+    for own, oracle in zip(gradients(whole, inputs), gradients(wanted, inputs), strict=True):
+        torch.testing.assert_close(own, oracle, **near)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_in_a_projection_stays_in_its_network(value):
+    rows, results = Rows.of([4, 5, 3, 0]), []
+    for filling in (1.0, value):
+        x, parameters = normal(12, 16, 16), projection()
+        with torch.no_grad():
+            x[5, 1, ::3] = filling
+        out = project_curves(x, parameters[:6], parameters[6:], rows)
+        results.append([out, *gradients(out, [x, *parameters])])
+    for clean, dirty in zip(*results, strict=True):
+        others = [0, 2] if len(clean) == 4 else [*range(4), *range(9, 12)]
+        assert same_bits(clean[others], dirty[others])
+    assert not results[1][0][5].isfinite().all()
+
+
 def test_a_projection_that_does_not_fit_is_refused():
     parameters = projection()
     with pytest.raises(InvalidInputError, match=r"must have shape \(4, 8, 3, 1\)"):

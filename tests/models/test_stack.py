@@ -172,6 +172,18 @@ def test_a_step_on_the_flat_parameters_reaches_the_networks() -> None:
     assert not torch.equal(before[1], after[1])
 
 
+def test_a_step_knows_nothing_of_the_gradients_before_it() -> None:
+    stack, _states = stack_of(NetworkConfig(backbone="gcn", encoding="leap-l"), MEASURED, range(2))
+    parts = [batch(seed, MEASURED, 4) for seed in range(2)]
+    (_, first), (_, second) = (train_step(stack, parts, [0, 1], None) for _ in range(2))
+    assert torch.equal(first, second)
+    assert stack.gradients().count_nonzero() == 0
+    with torch.no_grad():
+        stack.keep([1])
+    _, alone = train_step(stack, parts[1:], [0], None)
+    assert torch.equal(alone[0], first[1])
+
+
 def test_what_is_not_a_number_stays_in_its_network() -> None:
     config = NetworkConfig(backbone="nomp", encoding="leap-l", projection="attention")
     stack, _states = stack_of(config, MEASURED, range(3))
