@@ -121,7 +121,7 @@ class StackTrainer:
         assert batch.y is not None
         scores = batch.scores(self._stack, np.arange(len(trainees)), noise)
         losses = self._loss(scores, batch.y, batch.ptr)
-        losses.sum().backward()  # type: ignore[no-untyped-call]  # given gradients, torch would import sympy
+        losses.sum().backward()  # type: ignore[no-untyped-call]  # gradients that are given, torch checks in Python
         self._adam.step(self._stack.gradients(), [trainee.rate for trainee in trainees])
         self._losses.append((losses.detach(), batch.ptr, batch.node_ptr))
         for trainee in trainees:
