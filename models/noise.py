@@ -48,7 +48,7 @@ def sites(keys: Keys | None, first: int, count: int) -> Keys:
     if keys is None:
         return np.empty((count, 0), np.uint64)
     numbers = np.arange(first, first + count, dtype=np.uint64)
-    return random_bits(np.tile(keys, count), numbers.repeat(len(keys))).reshape(count, -1)
+    return random_bits(np.concatenate([keys] * count), numbers.repeat(len(keys))).reshape(count, -1)
 
 
 def random_bits(keys: Keys, indices: NDArray[np.uint64]) -> Keys:

@@ -55,6 +55,7 @@ class Stack(nn.Module):
         self._ends = np.cumsum([0, *(shape.numel() for shape in self._shapes.values())]).tolist()
         width = -(-self._ends[-1] // LANES) * LANES
         self.flat = torch.zeros(0, width, device=device)
+        self._rest = self.flat[:, self._ends[-1] :]
         self._leaves: list[Tensor] = []
 
     def __len__(self) -> int:
@@ -85,9 +86,9 @@ class Stack(nn.Module):
             for name, tensor in self.network.state_dict().items()
             if name not in self._shapes
         }
-        row = self.flat[slot]
+        row = self.flat[slot].clone()  # one for all: a checkpoint then has one record instead of dozens
         for (name, shape), (start, end) in zip(self._shapes.items(), pairwise(self._ends), strict=True):
-            own[name] = row[start:end].view(shape).clone()
+            own[name] = row[start:end].view(shape)
         return own
 
     def gradients(self) -> Tensor:
@@ -95,7 +96,7 @@ class Stack(nn.Module):
         found = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in self._leaves]
         for leaf in self._leaves:
             leaf.grad = None
-        return found[0] if self.is_grouped else _side_by_side(found, self.flat)
+        return found[0] if self.is_grouped else _side_by_side(found, self._rest)
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return the scores of all networks' graphs (or nodes); `nodes.graphs.rows` says which rows are whose."""
@@ -104,12 +105,12 @@ class Stack(nn.Module):
 
     def _renew(self, flat: Tensor) -> None:
         """Let what is learned be views into another tensor."""
-        self.flat = flat
+        self.flat, self._rest = flat, torch.zeros_like(flat[:, self._ends[-1] :])
         if self.is_grouped:
             leaf = flat.detach().requires_grad_()
             shapes = [(len(flat), *shape) for shape in self._shapes.values()]
             with torch.enable_grad():
-                learned = _Views.apply(leaf, self._ends, shapes)
+                learned = _Views.apply(leaf, self._rest, self._ends, shapes)
             self._leaves = [leaf]
         else:
             row = flat if len(flat) else flat.new_zeros(1, flat.shape[1])
@@ -129,14 +130,16 @@ class _Views(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, flat: Tensor, ends: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
-        ctx.flat = flat.detach()
-        return _views(ctx.flat, ends, shapes)
+    def forward(
+        ctx: Any, flat: Tensor, rest: Tensor, ends: Sequence[int], shapes: Sequence[tuple[int, ...]]
+    ) -> tuple[Tensor, ...]:
+        ctx.rest = rest
+        return _views(flat, ends, shapes)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        return _side_by_side(gradients, ctx.flat), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        return _side_by_side(gradients, ctx.rest), None, None, None
 
 
 def _views(flat: Tensor, ends: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
@@ -144,9 +147,7 @@ def _views(flat: Tensor, ends: Sequence[int], shapes: Sequence[tuple[int, ...]])
     return tuple(flat[:, a:b].view(shape).data for (a, b), shape in zip(pairwise(ends), shapes, strict=True))
 
 
-def _side_by_side(parts: Sequence[Tensor], flat: Tensor) -> Tensor:
-    """Return what `_views` has cut like `flat`, with zeros at the end."""
-    size, width = flat.shape
-    columns = [part.reshape(size, -1) for part in parts]
-    rest = width - sum(column.shape[1] for column in columns)
-    return torch.cat([*columns, flat.new_zeros(size, rest)], dim=1)
+def _side_by_side(parts: Sequence[Tensor], rest: Tensor) -> Tensor:
+    """Return what `_views` has cut as one tensor again, with the rest behind it."""
+    size = len(rest)
+    return torch.cat([*(part.reshape(size, -1) for part in parts), rest], dim=1)
