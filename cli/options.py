@@ -114,6 +114,8 @@ def _options(annotation: Any) -> Iterator[inspect.Parameter]:
 
 def _one(field: OptionField) -> tuple[Any, Any, Any]:
     names = field.option.flags or (_flag(field),)
+    if field.option.on_nodes is True:  # what some have must be refused by name
+        names = _either(names[0])
     text = f"{field.help.removesuffix('.')}; repeat for several." if field.is_many else field.help
     option = typer.Option(*names, help=text, rich_help_panel=field.option.panel, **_looks(field))
     kind: Any = list[field.type] if field.is_many else field.type  # type: ignore[name-defined]
@@ -125,7 +127,7 @@ def _repeatable(field: OptionField, several: Several) -> tuple[Any, Any, Any]:
     names = field.option.flags or (_flag(field),)
     looks = _looks(field)
     if field.type is bool:
-        names = (f"{names[0]}/--no-{names[0].removeprefix('--')}",)
+        names = _either(names[0])
     elif field.is_many:
         looks["metavar"] = f"{looks['metavar']}[+{looks['metavar']}…]"
     option = typer.Option(*names, help=field.help, rich_help_panel=several.panel, **looks)
@@ -144,6 +146,11 @@ def _looks(field: OptionField) -> dict[str, Any]:
 
 def _flag(field: OptionField) -> str:
     return f"--{field.name.replace('_', '-')}"
+
+
+def _either(name: str) -> tuple[str]:
+    """Return the names by which a flag is set, or not."""
+    return (f"{name}/--no-{name.removeprefix('--')}",)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -6,6 +6,7 @@ from rich.markup import escape
 
 from leap.cli.output import console, errors, human_params, human_seconds, plural, show_table
 from leap.pipeline.reports.statistics import pooled
+from leap.pipeline.training.options import ON_NODES, OPTIONS
 
 if TYPE_CHECKING:
     from leap.pipeline.engine.engine import Outcome
@@ -82,6 +83,10 @@ def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
     console.print(
         f"[bold]{escape(entry.dataset)}[/]: {details.task}, {options.network.backbone} with {options.network.encoding}"
     )
+    if details.task == "node-classification":
+        values = options.flat()
+        own = ", ".join(f"{OPTIONS[name].label} {OPTIONS[name].shown(values[name])}" for name in ON_NODES)
+        console.print(f"[dim]with {escape(own)}[/]")
     show_table(({"parameters": name, "": f"{n:,}"} for name, n in details.parameters.items()), right=("",))
     artifacts = (
         {

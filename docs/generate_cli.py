@@ -55,7 +55,8 @@ reading:
 
 A grid stands for all combinations of the values of its options; what it does not name has its default. Values that do
 not matter to a network are left out, so no run is done twice: without LEAP, `hops` changes nothing. Names are
-understood in any case. A mistake is named, with a suggestion, before anything is done.
+understood in any case. A mistake is named, with a suggestion, before anything is done. `hidden: null` and
+`dropout: null` choose the paper's, also on node tasks.
 
 | key of a file | |
 |---|---|

@@ -82,25 +82,37 @@ class StackAdam:
             "exp_avg_sq": self._squares[slot].clone(),
         }
 
-    def step(self, gradients: Tensor, rates: Sequence[float] | NDArray[np.float64]) -> None:
+    def step(
+        self,
+        gradients: Tensor,
+        rates: Sequence[float] | NDArray[np.float64],
+        decays: Sequence[float] | NDArray[np.float64] = (),
+    ) -> None:
         """Update the parameters of all networks.
 
         Parameters
         ----------
         gradients : like the stack's `flat`.
         rates : (S,) of learning.
+        decays : (S,) of weights: before the update a network's parameters lose the share rate · decay of themselves,
+            as with `torch.optim.AdamW` (Loshchilov and Hutter 2019); none unless given.
 
         Raises
         ------
         InvalidInputError
-            If stack, gradients, rates and moments are not of the same networks.
+            If stack, gradients, rates, decays and moments are not of the same networks.
         """
         flat, speeds = self._stack.flat, np.asarray(rates, np.float64)
-        if flat.shape != self._averages.shape or gradients.shape != flat.shape or speeds.shape != self._steps.shape:
+        losses = np.asarray(decays, np.float64) if len(decays) else np.zeros_like(speeds)
+        is_of_all = speeds.shape == losses.shape == self._steps.shape
+        if flat.shape != self._averages.shape or gradients.shape != flat.shape or not is_of_all:
             raise InvalidInputError(
                 f"Adam knows networks of shape {tuple(self._averages.shape)}; got parameters {tuple(flat.shape)}, "
-                f"gradients {tuple(gradients.shape)} and rates {speeds.shape}."
+                f"gradients {tuple(gradients.shape)}, rates {speeds.shape} and decays {losses.shape}."
             )
+        if losses.any():
+            kept = torch.from_numpy(1.0 - speeds * losses).to(flat.dtype)
+            flat.mul_(send(kept, flat.device)[:, None])
         self._steps += 1
         corrected = speeds / (1.0 - BETAS[0] ** self._steps)
         roots = np.sqrt(1.0 - BETAS[1] ** self._steps)

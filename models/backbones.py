@@ -15,11 +15,25 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from typing_extensions import override
 
-from leap.models import grouped
+from leap.models import grouped, noise
 from leap.models.addresses import is_compiled
 from leap.models.convolutions import sum_layers
 from leap.models.devices import send
-from leap.models.layers import AttentionLayer, MapAndBias, Noisy, SumLayer, add_bias, linear, transform_sequences
+from leap.models.layers import (
+    NOTHING,
+    SITES,
+    AttentionLayer,
+    BatchNorm,
+    Drop,
+    MapAndBias,
+    Noisy,
+    SumLayer,
+    add_bias,
+    dropped,
+    layer_norm,
+    linear,
+    transform_sequences,
+)
 from leap.models.messages import Weights, attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.models.rows import Rows
@@ -70,16 +84,18 @@ class GraphBatch:
         return self.pool(rows) / self.ptr.diff().clamp_min(1)[:, None]
 
 
+NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "batch": BatchNorm}
+
 Widen = Callable[[int, Tensor], Tensor]
-Run = Callable[[nn.Module, Tensor, bool], Tensor]
+Run = Callable[[nn.Module, Tensor, bool, Drop], Tensor]
 
 
 class Backbone(nn.Module, ABC):
     """A map from node features to node scores, made with (in_channels, out_channels).
 
-    `hidden` is passed on if it was chosen, and so is `layers` to one that has layers. One that takes LEAP in every
-    layer is told how many columns come beside its states (`extra`), and lists the `widths` of features, states and
-    scores.
+    `hidden` is passed on if it was chosen, and so is `layers` to one that has layers, and what else its traits say that
+    it takes. One that takes LEAP in every layer is told how many columns come beside its states (`extra`), and lists
+    the `widths` of features, states and scores.
     """
 
     widths: list[int]
@@ -105,19 +121,49 @@ class GraphBackbone(nn.Module, ABC):
         """Map features (N, in_channels) to scores (G, out_channels)."""
 
 
-class LayeredBackbone(Backbone):
-    """Message-passing layers with ReLU between them.
+class LayeredBackbone(Backbone, Noisy):
+    """Message-passing layers with ReLU between them, or blocks.
+
+    With `norm`, `residual` or `feed_forward` every layer is a block on states of one width, between a linear map from
+    the features and one to the scores: it normalizes the states, applies a layer with its ReLU and maybe a second
+    linear map, and adds the result to the states, or replaces them.
 
     Parameters
     ----------
-    extra : columns that `widen` will add to the states before every layer but the first.
+    extra : columns that `widen` will add to the states before every layer but the first, and before every block.
+    norm : "none", "layer" or "batch", before every block and after the last.
+    residual : whether a block adds to the states.
+    feed_forward : whether a block has a second map; with its layer's own it is a feed-forward part.
+    dropout : share of what every map but the last gives that is dropped in training.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5, extra: int = 0) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden: int = 32,
+        layers: int = 5,
+        extra: int = 0,
+        norm: str = "none",
+        residual: bool = False,
+        feed_forward: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.widths = [in_channels, *[hidden] * (layers - 1), out_channels]
-        sizes = [(a + (extra if number else 0), b) for number, (a, b) in enumerate(pairwise(self.widths))]
-        self.layers = nn.ModuleList(self.make_layer(a, b) for a, b in sizes)
+        self.residual, self.dropout = residual, dropout
+        self.has_blocks = norm != "none" or residual or feed_forward
+        self.sites = max(SITES, 2 * layers + 1)
+        if not self.has_blocks:
+            self.widths = [in_channels, *[hidden] * (layers - 1), out_channels]
+            sizes = [(a + (extra if number else 0), b) for number, (a, b) in enumerate(pairwise(self.widths))]
+            self.layers = nn.ModuleList(self.make_layer(a, b) for a, b in sizes)
+            return
+        self.widths = [in_channels, *[hidden] * layers, out_channels]
+        self.embed = nn.Linear(in_channels, hidden)
+        self.layers = nn.ModuleList(self.make_layer(hidden + extra, hidden) for _ in range(layers))
+        self.maps = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers if feed_forward else 0))
+        self.norms = nn.ModuleList(NORMS[norm](hidden) for _ in range(0 if norm == "none" else layers + 1))
+        self.readout = nn.Linear(hidden, out_channels)
 
     @abstractmethod
     def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
@@ -125,20 +171,56 @@ class LayeredBackbone(Backbone):
 
     @abstractmethod
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
-        """Return a function of a layer, states and whether a ReLU follows; what all need from the edges comes once."""
+        """Return a function of a layer, states, whether a ReLU follows and what is dropped after it.
+
+        What all need from the edges comes once.
+        """
 
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         run, last = self.along(x, graphs), len(self.layers) - 1
+        if self.has_blocks:
+            return self._through_blocks(x, graphs.rows, run, widen)
         for number, layer in enumerate(self.layers):
             if number and widen is not None:
                 x = torch.cat([x, widen(number, x)], dim=1)
-            x = run(layer, x, number < last)
+            is_last = number == last
+            x = run(layer, x, not is_last, NOTHING if is_last else self._drop(number, graphs.rows))
         return x
+
+    def _through_blocks(self, x: Tensor, rows: Rows | None, run: Run, widen: Widen | None) -> Tensor:
+        x = self._map(self.embed, x, rows, self._drop(0, rows), relu=True)
+        for number, layer in enumerate(self.layers):
+            seen = self._normalized(number, x, rows)
+            if widen is not None:
+                seen = torch.cat([seen, widen(number + 1, seen)], dim=1)
+            seen = run(layer, seen, True, self._drop(2 * number + 1, rows))
+            if len(self.maps):
+                seen = self._map(self.maps[number], seen, rows, self._drop(2 * number + 2, rows))
+            x = x + seen if self.residual else seen
+        return self._map(self.readout, self._normalized(len(self.layers), x, rows), rows)
+
+    def _map(
+        self, layer: nn.Module, x: Tensor, rows: Rows | None, drop: Drop = NOTHING, *, relu: bool = False
+    ) -> Tensor:
+        assert isinstance(layer, nn.Linear)
+        return linear(x, layer.weight, layer.bias, rows, relu=relu, drop=drop.share, keys=drop.keys)
+
+    def _normalized(self, number: int, x: Tensor, rows: Rows | None) -> Tensor:
+        if not len(self.norms):
+            return x
+        norm = self.norms[number]
+        normalized: Tensor = layer_norm(x, norm, rows) if isinstance(norm, nn.LayerNorm) else norm(x)
+        return normalized
+
+    def _drop(self, site: int, rows: Rows | None) -> Drop:
+        if not (self.training if rows is None else rows.noise is not None):
+            return NOTHING
+        return Drop(self.dropout, None if rows is None else noise.site(rows.noise, self.first_site + site))
 
 
 class SummingBackbone(LayeredBackbone):
-    """Layers that sum over neighbours, then map. A stack's are one operation, unless LEAP comes in between."""
+    """Layers that sum over neighbours, then map. A stack's are one operation, unless something comes in between."""
 
     @abstractmethod
     def weights(self, edge_index: Tensor, num_nodes: int) -> Weights:
@@ -152,16 +234,17 @@ class SummingBackbone(LayeredBackbone):
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
         weights = self.weights(graphs.edge_index, len(x))
 
-        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
+        def run(layer: nn.Module, states: Tensor, relu: bool, drop: Drop) -> Tensor:
             summed = gather(states, graphs.edge_index, weights)
-            return linear(summed, *self.map_of(layer), graphs.rows, relu=relu)
+            return linear(summed, *self.map_of(layer), graphs.rows, relu=relu, drop=drop.share, keys=drop.keys)
 
         return run
 
     @override
     def forward(self, x: Tensor, graphs: GraphBatch, widen: Widen | None = None) -> Tensor:
         maps = [self.map_of(layer) for layer in self.layers]
-        if widen is not None or graphs.rows is None or not is_compiled(x, maps[0][0]):
+        is_plain = not (self.has_blocks or self.dropout) and widen is None
+        if not is_plain or graphs.rows is None or not is_compiled(x, maps[0][0]):
             return super().forward(x, graphs, widen)
         return sum_layers(x, graphs.edge_index, self.weights(graphs.edge_index, len(x)), maps, graphs.rows)
 
@@ -198,14 +281,14 @@ class GatBackbone(LayeredBackbone):
         themselves = torch.arange(len(x), device=graphs.edge_index.device).expand(2, -1)
         edges = torch.cat([graphs.edge_index, themselves], dim=1)
 
-        def run(layer: nn.Module, states: Tensor, relu: bool) -> Tensor:
+        def run(layer: nn.Module, states: Tensor, relu: bool, drop: Drop) -> Tensor:
             assert isinstance(layer, AttentionLayer)
             mapped = linear(states, layer.lin.weight, None, graphs.rows)
             vectors = torch.cat([layer.att_src, layer.att_dst], dim=-2).squeeze(-3)
             scores = linear(mapped, vectors, None, graphs.rows)
             seen = attend(mapped, scores, edges)
             shifted = add_bias(seen, layer.bias, graphs.rows)
-            return shifted.relu() if relu else shifted
+            return dropped(shifted.relu() if relu else shifted, drop, graphs.rows)
 
         return run
 
@@ -230,10 +313,12 @@ class GinBackbone(SummingBackbone):
 class NompBackbone(Backbone, Noisy):
     """No message passing: one transformer encoder layer over the nodes of a graph, whatever its edges."""
 
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 16, feed_forward: int = 64) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, hidden: int = 16, feed_forward: int = 64, dropout: float = 0.1
+    ) -> None:
         super().__init__()
         self.embed = nn.Linear(in_channels, hidden)
-        self.encoder = nn.TransformerEncoderLayer(hidden, 1, feed_forward, batch_first=True)
+        self.encoder = nn.TransformerEncoderLayer(hidden, 1, feed_forward, dropout, batch_first=True)
         self.readout = nn.Linear(hidden, out_channels)
 
     @override
@@ -251,8 +336,12 @@ def make_backbone(
     hidden: int | None = None,
     layers: int | None = None,
     extra: int = 0,
+    norm: str = "none",
+    residual: bool = False,
+    feed_forward: bool = False,
+    dropout: float | None = None,
 ) -> Backbone:
-    """Return a backbone by name; sizes that are not given are its own, the paper's for built-in ones.
+    """Return a backbone by name; what is not given is its own, the paper's for built-in ones.
 
     Raises
     ------
@@ -265,7 +354,8 @@ def make_backbone(
     if extra and not traits.takes_leap_in_every_layer:
         able = [other for other in BACKBONES if backbone_traits(other).takes_leap_in_every_layer]
         raise InvalidInputError(f"{name} takes nothing beside its states. Use {', '.join(able)}.")
-    given = {"hidden": hidden, "layers": layers, "extra": extra or None}
+    blocks = {"norm": norm, "residual": residual, "feed_forward": feed_forward} if traits.takes_blocks else {}
+    given = {"hidden": hidden, "layers": layers, "extra": extra or None, "dropout": dropout, **blocks}
     chosen = {option: value for option, value in given.items() if value is not None}
     backbone: Backbone = BACKBONES[name](in_channels, out_channels, **chosen)
     return backbone

@@ -17,11 +17,13 @@ class GpsBackbone(Backbone):
     The parameters are those of PyG's layer. Its forward pass pads graphs to the largest, for which it asks the device.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, hidden: int = 32, layers: int = 5, dropout: float = 0.1
+    ) -> None:
         super().__init__()
         self.embed = nn.Linear(in_channels, hidden)
         self.layers = nn.ModuleList(
-            GPSConv(hidden, GINConv(nn.Linear(hidden, hidden)), heads=1, dropout=0.1) for _ in range(layers)
+            GPSConv(hidden, GINConv(nn.Linear(hidden, hidden)), heads=1, dropout=dropout) for _ in range(layers)
         )
         self.readout = nn.Linear(hidden, out_channels)
 

@@ -5,7 +5,7 @@ each network owns. Without it there is one network, and torch's own functions do
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,15 +27,27 @@ SITES = 4
 Keys = NDArray[np.uint64] | None
 
 
+class Drop(NamedTuple):
+    """What is dropped at a place of the forward pass: the share, and in a stack the keys of its randomness there."""
+
+    share: float = 0.0
+    keys: Keys = None
+
+
+NOTHING = Drop()
+
+
 class Noisy:
     """A module that is random while it is trained; a network gives each one numbers of its own for that.
 
     Attributes
     ----------
-    first_site : number of its first random place in the forward pass; it may use `SITES` of them.
+    first_site : number of its first random place in the forward pass.
+    sites : how many it may use.
     """
 
     first_site = 0
+    sites = SITES
 
 
 def linear(
@@ -61,6 +73,16 @@ def linear(
     out = functional.linear(x, weight, bias).to(x.dtype)
     out = out.relu() if relu else out
     return functional.dropout(out, drop) if drop else out
+
+
+def dropped(x: Tensor, drop: Drop, rows: Rows | None) -> Tensor:
+    """Drop entries of x (N, C); `linear` does it by the way."""
+    if not drop.share:
+        return x
+    if rows is None:
+        return functional.dropout(x, drop.share)
+    assert drop.keys is not None
+    return x * noise.dropout_factors(x, drop.share, drop.keys, rows)
 
 
 def spread(values: Tensor, rows: Rows) -> Tensor:
@@ -107,12 +129,22 @@ def mlp(layers: nn.Sequential, x: Tensor, rows: Rows | None) -> Tensor:
     return x
 
 
-def layer_norm(x: Tensor, norm: nn.LayerNorm, rows: Rows | None, residual: Tensor) -> Tensor:
+def layer_norm(x: Tensor, norm: nn.LayerNorm, rows: Rows | None, residual: Tensor | None = None) -> Tensor:
     """Normalize each row of x + residual."""
     if rows is not None:
         return grouped.layer_norm(x, norm.weight, norm.bias, rows, norm.eps, residual=residual)
-    normalized: Tensor = norm(x + residual)
+    normalized: Tensor = norm(x if residual is None else x + residual)
     return normalized
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalization of one network; fewer than two rows, which have no variance, get the running statistics."""
+
+    @override
+    def forward(self, input: Tensor) -> Tensor:
+        is_training = self.training and len(input) > 1
+        known = (self.running_mean, self.running_var, self.weight, self.bias)
+        return functional.batch_norm(input, *known, is_training, self.momentum or 0.0, self.eps)
 
 
 def transform_sequences(

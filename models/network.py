@@ -8,7 +8,7 @@ from leap.models.devices import lowered
 from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
 from leap.models.encodings import LeapEncoding, NodeData, make_encoding
 from leap.models.generator import borrowed_generator
-from leap.models.layers import SITES, Noisy, mlp
+from leap.models.layers import Noisy, mlp
 from leap.models.network_config import DatasetFacts, NetworkConfig
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.store.errors import InvalidInputError
@@ -60,13 +60,26 @@ class Network(nn.Module):
             return
         width += sum(part.out_channels for part in encodings.values())
         extra = config.dim if config.leap_every_layer else 0
-        backbone = make_backbone(config.backbone, width, facts.outputs, config.hidden, config.layers, extra)
+        backbone = make_backbone(
+            config.backbone,
+            width,
+            facts.outputs,
+            config.hidden,
+            config.layers,
+            extra,
+            config.norm,
+            config.residual,
+            config.feed_forward,
+            config.dropout,
+        )
         self.backbone = backbone
         if config.leap_every_layer:
             self.layer_encodings.extend(LeapEncoding(config, width) for width in backbone.widths[1:-1])
-        noisy = [module for module in self.modules() if isinstance(module, Noisy)]
-        for number, module in enumerate(noisy):
-            module.first_site = number * SITES
+        site = 0
+        for module in self.modules():
+            if isinstance(module, Noisy):
+                module.first_site = site
+                site += module.sites
 
     def forward(self, x: Tensor, nodes: NodeData) -> Tensor:
         """Return scores: (G, outputs), or (N, outputs) for node tasks.

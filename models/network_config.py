@@ -34,7 +34,6 @@ class Kind:
     parts: frozenset[str]
     leap_on: str = "features"
     has_cap: bool = False
-    is_lowered: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Kind":
@@ -43,9 +42,8 @@ class Kind:
         backbone, encoding, leap_on = (
             str(values.get(name, fields[name].default)) for name in ("backbone", "encoding", "leap_on")
         )
-        parts, precision = frozenset(encoding.split("+")) - {"none"}, fields["precision"].default
-        is_lowered = values.get("precision", precision) != precision
-        kind = cls(backbone, parts, leap_on, values.get("cap") is not None, is_lowered)
+        parts = frozenset(encoding.split("+")) - {"none"}
+        kind = cls(backbone, parts, leap_on, values.get("cap") is not None)
         return replace(kind, parts=frozenset()) if kind.is_global else kind
 
     @property
@@ -90,6 +88,10 @@ def _transformed(option: str) -> Callable[[Kind], bool]:
 
 def _layered(kind: Kind) -> bool:
     return not kind.is_global
+
+
+def _in_blocks(kind: Kind) -> bool:
+    return kind.traits.takes_blocks
 
 
 class NetworkConfig(Options):
@@ -220,15 +222,56 @@ class NetworkConfig(Options):
     hidden: Annotated[
         int | None,
         Field(ge=1, le=16384),
-        Option(help="Width of the backbone (default: the paper's).", panel=NETWORK, matters=_layered),
+        Option(help="Width of the backbone, the paper's unless given.", panel=NETWORK, matters=_layered, on_nodes=64),
     ] = None
     layers: Annotated[
         int | None,
         Field(ge=1, le=1024),
         Option(
-            help="Layers of the backbone (default: the paper's).",
+            help="Layers of the backbone, the paper's unless given.",
             panel=NETWORK,
             matters=lambda kind: kind.traits.has_layers,
+        ),
+    ] = None
+    norm: Annotated[
+        Literal["none", "layer", "batch"],
+        Option(
+            help="Normalize the states before every layer: {choices}.",
+            panel=NETWORK,
+            matters=_in_blocks,
+            on_nodes="layer",
+            came_later=True,
+        ),
+    ] = "none"
+    residual: Annotated[
+        bool,
+        Option(
+            help="Add the states before a layer to those after it.",
+            panel=NETWORK,
+            matters=_in_blocks,
+            on_nodes=True,
+            came_later=True,
+        ),
+    ] = False
+    feed_forward: Annotated[
+        bool,
+        Option(
+            help="A second linear map in every layer, after the ReLU of the first.",
+            panel=NETWORK,
+            matters=_in_blocks,
+            on_nodes=True,
+            came_later=True,
+        ),
+    ] = False
+    dropout: Annotated[
+        float | None,
+        Field(ge=0, lt=1, allow_inf_nan=False),
+        Option(
+            help="Share of the states to drop in training, the paper's unless given.",
+            on_nodes=0.2,
+            panel=NETWORK,
+            matters=lambda kind: kind.traits.takes_dropout,
+            came_later=True,
         ),
     ] = None
     pooling: Annotated[
@@ -240,9 +283,8 @@ class NetworkConfig(Options):
         Option(
             help="Bits of the numbers that linear maps multiply: {choices}; all else has 32.",
             panel=NETWORK,
-            # Runs of before this option was there are those with 32 bits.
-            matters=lambda kind: kind.is_lowered,
             compared="ablation",
+            came_later=True,
         ),
     ] = "32"
 
@@ -284,6 +326,10 @@ class NetworkConfig(Options):
             raise ValueError(f"{self.backbone} looks at whole graphs and pools no nodes; leave pooling out")
         if not traits.has_layers and self.layers is not None:
             raise ValueError(f"{self.backbone} has one layer; leave layers out")
+        if not traits.takes_blocks and (self.norm != "none" or self.residual or self.feed_forward):
+            raise ValueError(f"{self.backbone} has no such layers; leave norm, residual and feed_forward out")
+        if not traits.takes_dropout and self.dropout is not None:
+            raise ValueError(f"what {self.backbone} drops cannot be chosen; leave dropout out")
         if self.leap and self.dim % len(self.hops):
             raise ValueError(
                 f"{len(self.hops)} hop counts must divide the {self.dim} dimensions, of which each gets an equal "
@@ -346,5 +392,7 @@ def needs_neighborhoods(config: NetworkConfig, *, is_categorical: bool) -> bool:
 def can_stack(config: NetworkConfig, *, is_node_task: bool) -> bool:
     """Whether several networks like this can be trained as one, `leap.models.stack.Stack`."""
     if is_node_task or config.learn_thresholds or not backbone_traits(config.backbone).can_stack:
+        return False
+    if config.norm == "batch":  # its running statistics are no parameters
         return False
     return config.leap is None or projection_can_stack(config.projection)

@@ -21,22 +21,28 @@ class BackboneTraits:
     looks_at_graphs : it maps whole graphs to scores and takes neither encodings nor sizes nor pooling.
     has_layers : the number of its layers can be chosen.
     takes_leap_in_every_layer : its layers take columns beside the states (`extra`, `widen`).
+    takes_blocks : its layers can be made blocks (`norm`, `residual`, `feed_forward`).
+    takes_dropout : what it drops while it is trained can be chosen (`dropout`).
     can_stack : its `forward` obeys `graphs.rows`, so that several networks can be trained as one.
     """
 
     looks_at_graphs: bool = False
     has_layers: bool = False
     takes_leap_in_every_layer: bool = False
+    takes_blocks: bool = False
+    takes_dropout: bool = False
     can_stack: bool = False
 
 
-_LAYERED = BackboneTraits(has_layers=True, takes_leap_in_every_layer=True, can_stack=True)
+_LAYERED = BackboneTraits(
+    has_layers=True, takes_leap_in_every_layer=True, takes_blocks=True, takes_dropout=True, can_stack=True
+)
 _BUILTIN = {
     "gcn": ("leap.models.backbones:GcnBackbone", _LAYERED),
     "gat": ("leap.models.backbones:GatBackbone", _LAYERED),
     "gin": ("leap.models.backbones:GinBackbone", _LAYERED),
-    "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits(can_stack=True)),
-    "gps": ("leap.models.gps:GpsBackbone", BackboneTraits(has_layers=True)),
+    "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits(takes_dropout=True, can_stack=True)),
+    "gps": ("leap.models.gps:GpsBackbone", BackboneTraits(has_layers=True, takes_dropout=True)),
     "dect-4k": ("leap.models.global_dect:SmallGlobalDect", BackboneTraits(looks_at_graphs=True)),
     "dect-65k": ("leap.models.global_dect:LargeGlobalDect", BackboneTraits(looks_at_graphs=True)),
 }

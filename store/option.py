@@ -39,6 +39,8 @@ class Option:
     compared : which runs of a report must share it: all of a dataset ("protocol"), those of a "backbone" or of an
         "encoding"; "ablation" is varied on purpose, "never" tells runs or seeds apart.
     published : the paper's value where the default is another.
+    on_nodes : the default of node tasks where it is another.
+    came_later : runs of before it was there are those with its default, which is therefore no part of their identity.
     """
 
     help: str = ""
@@ -52,6 +54,8 @@ class Option:
     column: str | None = None
     compared: Literal["protocol", "backbone", "encoding", "ablation", "never"] | None = None
     published: Any = None
+    on_nodes: Any = None
+    came_later: bool = False
 
 
 class Options(BaseModel):
@@ -126,7 +130,13 @@ class OptionField:
     def help(self) -> str:
         """The sentence about it."""
         *most, last = self.choices or ("",)
-        return self.option.help.replace("{choices}", f"{', '.join(most)} or {last}" if most else last)
+        text = self.option.help.replace("{choices}", f"{', '.join(most)} or {last}" if most else last)
+        own = self.option.on_nodes
+        return text if own is None else f"{text.removesuffix('.')} (node tasks: {self.shown(own)})."
+
+    def shown(self, value: Any) -> str:
+        """Return a value as people read it."""
+        return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
     @property
     def label(self) -> str:

@@ -24,7 +24,7 @@ class DatasetCard:
     licence : a note on the terms of use.
     title : what the paper calls it; its name unless given.
     metric : what it is judged by ("accuracy", "auroc", "r2"); None leaves that to its task.
-    select : what chooses the tested epoch, the validation "loss" or "auroc".
+    select : what chooses the tested epoch, the validation "loss", "auroc" or "accuracy".
     stand_in_for : the real dataset that a generated one resembles in size and shape.
     size : graphs and nodes, to have an idea before anything is downloaded.
     is_categorical : whether features are codes of categories, not measurements.
@@ -38,12 +38,17 @@ class DatasetCard:
     licence: str = "your own"
     title: str = ""
     metric: str | None = None
-    select: Literal["loss", "auroc"] = "loss"
+    select: Literal["loss", "auroc", "accuracy"] = "loss"
     stand_in_for: str | None = None
     size: tuple[int, int] | None = None
     is_categorical: bool = False
     published_as: Literal["table", "boxes"] = "table"
     published_settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str | None:
+        """Task of a dataset that is one graph; None where reading it must tell."""
+        return "node-classification" if self.size is not None and self.size[0] == 1 else None
 
     @property
     def label(self) -> str:

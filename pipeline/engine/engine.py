@@ -177,14 +177,15 @@ class Engine:
         """Look up the runs of one dataset; of those that are not finished, make the artifacts and plan the folds."""
         materials = Materials(self.requests[numbers[0]].dataset, self.reading, self.context, self.budget_gb)
         try:
-            name = materials.dataset[1].manifest.dataset
+            manifest = materials.dataset[1].manifest
         except DATA_ABSENT as error:
             self._answer_by_name(numbers, error)
             return
         except Exception as error:
             self._fail(numbers, error)
             return
-        left = []
+        name, task, left = manifest.dataset, manifest.summary["task"], []
+        self.requests = [each.on(task) if n in numbers else each for n, each in enumerate(self.requests)]
         for number in numbers:
             options = self.requests[number].options
             try:

@@ -18,7 +18,7 @@ from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.engine.stacks import stack_size
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_request
-from leap.pipeline.training.options import TrainOptions, relevant
+from leap.pipeline.training.options import TrainOptions, identity
 from leap.pipeline.training.requirements import dataset_facts, recipes_for
 from leap.pipeline.training.splits import make_splits, part_sizes
 from leap.store import Artifact, LeapError
@@ -30,7 +30,10 @@ USUAL_EPOCHS = 60  # of a hundred, before training stops early
 SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
 SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4}  # more in each step
 SECONDS_A_NODE = 2e-6
-NOT_COSTS = ("seed", "split_seed", "folds", "epochs", "select", "lr", "class_weight")
+NOT_COSTS = (
+    *("seed", "split_seed", "folds", "epochs", "select", "lr", "class_weight"),
+    *("schedule", "warm_up", "weight_decay", "patience"),
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Costs:
         size = _size(name, stored)
         if size is None:
             return None
-        return Cost(_an_epoch(*size, options) * min(USUAL_EPOCHS, options.epochs), False)
+        usual = max(USUAL_EPOCHS, options.patience)
+        return Cost(_an_epoch(*size, options) * min(usual, options.epochs), False)
 
 
 def _size(dataset: str, stored: Artifact | None) -> tuple[int, int] | None:
@@ -75,7 +79,7 @@ def _size(dataset: str, stored: Artifact | None) -> tuple[int, int] | None:
 
 def _kinds(dataset: str, options: TrainOptions) -> Iterator[Hashable]:
     """Yield what makes two folds cost alike, from everything to the little that matters most."""
-    values: dict[str, Any] = relevant(options.flat())
+    values: dict[str, Any] = identity(options.flat())
     yield dataset, tuple(sorted((n, str(value)) for n, value in values.items() if n not in NOT_COSTS))
     yield dataset, options.network.backbone, options.network.encoding, options.batch_size
 
@@ -279,11 +283,13 @@ def plan_runs(
     for each in dict.fromkeys(request.name for request in requests):
         mine = [request for request in requests if request.name == each]
         known = _look_up(mine[0], reading, context) if dataset is None else _known(dataset)
+        task = dataset_card(each).task if known.artifact is None else known.artifact.manifest.summary["task"]
+        mine = [request.on(task) for request in mine]
         planned = tuple(_planned(request, known, history, costs, runs, stack) for request in mine)
         to_do = [run.request for run in planned if dataset is not None or not run.is_done]
         shown = each if dataset is None else known.name
         plans.append(DatasetPlan(shown, planned, tuple(_artifacts(to_do, known, context)), known.problem))
-    details = None if dataset is None else _details(requests[0].options, dataset)
+    details = None if dataset is None else _details(plans[0].runs[0].request.options, dataset)
     return RunsPlan(name, description, tuple(plans), worker_count(context.workforce), details)
 
 

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from leap.pipeline.datasets import Source
 from leap.pipeline.derived import Recipe
-from leap.pipeline.training.options import TrainOptions, relevant
+from leap.pipeline.training.options import TrainOptions, identity
 from leap.store import Artifact
 
 
@@ -24,9 +24,13 @@ class RunRequest:
         """The dataset as it was asked for."""
         return self.dataset if isinstance(self.dataset, str) else self.dataset.name
 
+    def on(self, task: str | None) -> "RunRequest":
+        """Return the same with the defaults of the dataset's task."""
+        return replace(self, options=self.options.on(task))
+
     def values(self) -> dict[str, Any]:
         """Return the options that matter, by name, with the dataset."""
-        return {"dataset": self.name, **relevant(self.options.flat())}
+        return {"dataset": self.name, **identity(self.options.flat())}
 
     @property
     def label(self) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 from pydantic import ValidationError
 
+from leap.models.network_config import TaskName
 from leap.pipeline.datasets import dataset_card
 from leap.pipeline.engine.run_folder import METRICS, RunFolder, finished_runs, is_result
-from leap.pipeline.training.options import OPTIONS, TrainOptions, relevant
+from leap.pipeline.training.options import OPTIONS, TrainOptions, identity
 from leap.store.disk import is_read_only, needing_space, refuse_folder, replacing
 from leap.store.errors import InvalidInputError
 
@@ -81,15 +82,24 @@ class History:
 
     def by_name(self, dataset: str, options: TrainOptions) -> Finished | None:
         """Return the result of these options on data of this name, whatever it held; None if there are several."""
-        found = self.by_request.get((dataset, options), [])
+        found = self._of_task(dataset, options)
         return found[0] if len({metrics.get("fingerprint") for _, metrics in found}) == 1 else None
 
     def of_dataset(self, dataset: str, options: TrainOptions, key: str) -> Finished | None:
         """Return the result of these options on the dataset of this key."""
-        for folder, metrics in self.by_request.get((dataset, options), []):
+        for folder, metrics in self._of_task(dataset, options):
             if {"kind": "dataset", "key": key} in metrics.get("keys", ()):
                 return folder, metrics
         return None
+
+    def _of_task(self, dataset: str, options: TrainOptions) -> list[Finished]:
+        """Return the results of these options on data of this name, with the defaults of its task."""
+        return [
+            each
+            for task in get_args(TaskName)
+            for each in self.by_request.get((dataset, options.on(task)), [])
+            if each[1].get("task", task) == task
+        ]
 
     def folds(self) -> Iterator[tuple[str, TrainOptions, dict[str, Any]]]:
         """Yield dataset, options and result of every fold."""
@@ -201,7 +211,7 @@ def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
 
 def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
     values = {**metrics["options"].get("network", {}), **metrics["options"]}
-    chosen = {OPTIONS[name].column: _cell(value) for name, value in relevant(values).items() if name in OPTIONS}
+    chosen = {OPTIONS[name].column: _cell(value) for name, value in identity(values).items() if name in OPTIONS}
     artifacts = metrics.get("artifacts")
     extra = [entry for entry in artifacts or [] if entry["kind"] != "dataset"]
     hits = sum(bool(entry["cached"]) for entry in artifacts or [])

@@ -17,7 +17,7 @@ from leap.pipeline.engine.jobs import FoldJob, FoldOutcome
 from leap.pipeline.engine.run_folder import RESULT, FolderLock
 from leap.pipeline.engine.watch import FoldsWatch
 from leap.pipeline.stages.context import Context
-from leap.pipeline.training.options import relevant
+from leap.pipeline.training.options import identity
 
 MOST = 32
 ROWS = 4096  # of a step: by then a row of a larger stack costs no less, and later more (decision 18)
@@ -71,7 +71,7 @@ def plan_stacks(jobs: Sequence[FoldJob], workers: int, given: int | None = None)
 
 def _kind(job: FoldJob) -> Hashable:
     """Return what the folds of a stack have in common: the network, what it reads and learns, the size of batches."""
-    options = relevant(job.options.flat())
+    options = identity(job.options.flat())
     shared = {*NetworkConfig.model_fields, "batch_size", "cap"}
     return job.facts, tuple((name, str(value)) for name, value in options.items() if name in shared)
 

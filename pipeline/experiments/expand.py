@@ -73,7 +73,8 @@ def expand(file: SweepFile, selection: SweepSelection | None = None) -> list[Run
     """
     chosen = selection or SweepSelection()
     runs = [run for grid in file.grids for run in _expanded(chosen.applied(grid))]
-    return chosen.filtered(list(dict.fromkeys(runs)))
+    # What looks the same may differ on node tasks, where what was not chosen has other defaults.
+    return chosen.filtered(list({(run, run.on("node-classification")): run for run in runs}.values()))
 
 
 def _expanded(grid: Grid) -> Iterator[RunRequest]:

@@ -122,7 +122,8 @@ class StackTrainer:
         scores = batch.scores(self._stack, np.arange(len(trainees)), noise)
         losses = self._loss(scores, batch.y, batch.ptr)
         losses.sum().backward()  # type: ignore[no-untyped-call]  # gradients that are given, torch checks in Python
-        self._adam.step(self._stack.gradients(), [trainee.rate for trainee in trainees])
+        rates, decays = zip(*((trainee.rate, trainee.options.weight_decay) for trainee in trainees), strict=True)
+        self._adam.step(self._stack.gradients(), rates, decays)
         self._losses.append((losses.detach(), batch.ptr, batch.node_ptr))
         for trainee in trainees:
             trainee.step()

@@ -12,7 +12,7 @@ from leap.store.option import Option, Options, option_fields
 
 ALGORITHM = 2  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
-PATIENCE = 10
+PATIENCE = 10  # the paper's, of early stopping and of the rate
 DEFAULT_RUNS, DEFAULT_CHECKPOINT_STEPS = "runs", 500
 PROTOCOL = "The protocol"
 
@@ -24,15 +24,51 @@ class TrainOptions(Options):
     folds: Annotated[
         int,
         Field(ge=2, le=100),
-        Option(help="Folds; of a node task's splits at most N.", panel=PROTOCOL, metavar="N"),
+        Option(help="Folds; of a node task's splits at most N.", panel=PROTOCOL, metavar="N", on_nodes=10),
     ] = PUBLISHED_FOLDS
     epochs: Annotated[
         int,
         Field(ge=1, lt=2**31),
-        Option(help="At most N epochs.", panel=PROTOCOL, metavar="N", column="epochs_at_most"),
+        Option(help="At most N epochs.", panel=PROTOCOL, metavar="N", column="epochs_at_most", on_nodes=200),
     ] = 100
     batch_size: Annotated[int, Field(ge=1, lt=2**31), Option(help="Graphs of a step.", panel=PROTOCOL)] = 16
-    lr: Annotated[FiniteFloat, Field(gt=0), Option(help="Learning rate of Adam.", panel=PROTOCOL)] = 1e-3
+    lr: Annotated[FiniteFloat, Field(gt=0), Option(help="Learning rate of Adam.", panel=PROTOCOL, on_nodes=0.01)] = 1e-3
+    schedule: Annotated[
+        Literal["plateau", "cosine", "constant"],
+        Option(
+            help="How the rate falls, to a tenth where the validation loss does not (plateau) or to zero: {choices}.",
+            panel=PROTOCOL,
+            on_nodes="cosine",
+            came_later=True,
+        ),
+    ] = "plateau"
+    warm_up: Annotated[
+        int,
+        Field(ge=0, lt=2**31),
+        Option(
+            help="The rate rises in the first N epochs.",
+            panel=PROTOCOL,
+            metavar="N",
+            on_nodes=20,
+            came_later=True,
+        ),
+    ] = 0
+    weight_decay: Annotated[
+        FiniteFloat,
+        Field(ge=0),
+        Option(help="Decay of the weights, apart from Adam's moments (AdamW).", panel=PROTOCOL, came_later=True),
+    ] = 0.0
+    patience: Annotated[
+        int,
+        Field(ge=1, lt=2**31),
+        Option(
+            help="Training stops after N epochs without a lower validation loss.",
+            panel=PROTOCOL,
+            on_nodes=200,
+            metavar="N",
+            came_later=True,
+        ),
+    ] = PATIENCE
     seed: Annotated[
         int,
         Field(ge=0, lt=2**63),
@@ -57,7 +93,7 @@ class TrainOptions(Options):
         ),
     ] = "none"
     select: Annotated[
-        Literal["loss", "auroc"] | None,
+        Literal["loss", "auroc", "accuracy"] | None,
         Option(
             help="What chooses the tested epoch: validation {choices} (default: what is usual for the dataset).",
             panel=PROTOCOL,
@@ -104,6 +140,19 @@ class TrainOptions(Options):
         ),
     ] = 0
 
+    def on(self, task: str | None) -> "TrainOptions":
+        """Return the options of a run on this task: what was not chosen has the task's own defaults.
+
+        >>> TrainOptions(epochs=7).on("node-classification").lr, TrainOptions(epochs=7).on("graph-classification").lr
+        (0.01, 0.001)
+        """
+        if task != "node-classification":
+            return self
+        chosen = self.model_dump(exclude_unset=True)
+        chosen |= chosen.pop("network", {})
+        kind = Kind.of(chosen)
+        return TrainOptions.of({name: own for name, own in ON_NODES.items() if matters(name, kind)} | chosen)
+
     def selection(self, dataset: str) -> str:
         """What chooses the tested epoch for a dataset."""
         return self.select or dataset_card(dataset).select
@@ -117,7 +166,7 @@ class TrainOptions(Options):
         """Identity of a run: equal for equal artifacts, code and options, as far as these matter to the network."""
         facts: dict[str, Any] = {
             "algorithm": ALGORITHM,
-            "options": relevant(self.flat()),
+            "options": identity(self.flat()),
             "selection": self.selection(dataset),
             "keys": sorted(keys),
         }
@@ -127,6 +176,9 @@ class TrainOptions(Options):
 OPTIONS = option_fields(TrainOptions)
 """All options of a training by name, the network's first."""
 
+ON_NODES = {name: field.option.on_nodes for name, field in OPTIONS.items() if field.option.on_nodes is not None}
+"""Defaults of node tasks, where they are not those of graphs."""
+
 
 def matters(name: str, kind: Kind) -> bool:
     """Whether an option changes what a network of this kind computes; what is no option, such as a dataset, does."""
@@ -135,7 +187,7 @@ def matters(name: str, kind: Kind) -> bool:
 
 
 def relevant(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options by name without those that do not matter, so that equal runs look equal.
+    """Return the options by name without those that do not matter to the network.
 
     >>> relevant({"backbone": "gcn", "encoding": "rwpe", "projection": "linear", "dim": 5})
     {'backbone': 'gcn', 'encoding': 'rwpe', 'dim': 5}
@@ -143,3 +195,17 @@ def relevant(values: Mapping[str, Any]) -> dict[str, Any]:
     kind = Kind.of(values)
     kept = {name: value for name, value in values.items() if matters(name, kind)}
     return kept | ({"encoding": "none"} if kind.is_global else {})
+
+
+def identity(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that matter, without those that came later and have their default: equal runs look equal.
+
+    >>> identity({"backbone": "gcn", "encoding": "none", "norm": "none", "residual": True})
+    {'backbone': 'gcn', 'encoding': 'none', 'residual': True}
+    """
+
+    def is_new(name: str, value: Any) -> bool:
+        field = OPTIONS.get(name)
+        return field is not None and field.option.came_later and value == field.default
+
+    return {name: value for name, value in relevant(values).items() if not is_new(name, value)}

@@ -7,16 +7,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from leap.pipeline.engine.run_folder import BEST, EPOCHS, LAST
 from leap.pipeline.training.checkpoint import load, save
 from leap.pipeline.training.data import Part
 from leap.pipeline.training.evaluate import Evaluation
 from leap.pipeline.training.objective import Objective
-from leap.pipeline.training.options import PATIENCE, TrainOptions
+from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.schedule import Schedule
 from leap.store.disk import write
 from leap.store.errors import WorkFailedError
 from leap.store.graphs import Pick
@@ -33,7 +32,7 @@ class Progress:
     ----------
     epoch, step : the next step to take; `step` counts from 0 in each epoch.
     loss_sum, loss_items : of the epoch under way.
-    best_value : best validation loss or AUROC so far (lower is better; an AUROC counts negative).
+    best_value : best validation loss or metric so far (lower is better; a metric counts negative).
     lowest_loss, waited : lowest validation loss, and epochs since.
     seconds : spent so far, interruptions not counted; in a stack, the fold's share of the stack's time.
     """
@@ -59,7 +58,7 @@ class Trainee:
     folder : where the checkpoints best.pt and last.pt and the log of epochs are.
     fingerprint : of the run and fold; a checkpoint of another one is ignored.
     fresh : makes the weights that training begins with where there is no checkpoint.
-    selection : "loss" or "auroc", what makes an epoch the best.
+    selection : "loss", or the metric that makes an epoch the best.
     checkpoint_steps : steps after which a checkpoint is written, counted across epochs.
 
     Attributes
@@ -83,9 +82,7 @@ class Trainee:
         self.parts, self.objective, self.options = parts, objective, options
         self.folder, self.fingerprint = folder, fingerprint
         self.selection, self.checkpoint_steps = selection, checkpoint_steps
-        # The stack has an Adam of its own; torch's scheduler wants an optimizer to keep the rate in.
-        self._holder = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=options.lr)
-        self._scheduler = ReduceLROnPlateau(self._holder, factor=0.1, patience=PATIENCE)
+        self._schedule = Schedule(options)
         self.progress, self.best = Progress(), None
         self.moments: State | None = None
         self.unsaved = 0
@@ -104,8 +101,7 @@ class Trainee:
     def _restore(self, content: dict[str, Any]) -> None:
         self.progress = Progress(**content["progress"])
         self.network, self.moments, self.best = content["network"], content["adam"], content["best"]
-        self._scheduler.load_state_dict(content["scheduler"])
-        self._holder.param_groups[0]["lr"] = content["rate"]
+        self._schedule.restore(content)
 
     def _steps(self) -> int:
         return 0 if self.is_over else self.parts["train"].steps(self.progress.epoch)
@@ -113,12 +109,12 @@ class Trainee:
     @property
     def rate(self) -> float:
         """Learning rate of the epoch under way."""
-        return float(self._holder.param_groups[0]["lr"])
+        return self._schedule.rate(self.progress.epoch)
 
     @property
     def is_over(self) -> bool:
         """Whether all epochs are done, or the validation loss has not fallen for too long."""
-        return self.progress.epoch >= self.options.epochs or self.progress.waited >= PATIENCE
+        return self.progress.epoch >= self.options.epochs or self.progress.waited >= self.options.patience
 
     @property
     def is_epoch_over(self) -> bool:
@@ -151,7 +147,7 @@ class Trainee:
         self._picks = self._pick = None
 
     def finish_epoch(self, checked: Evaluation, network: Callable[[], State]) -> None:
-        """Take the result of a validation, lower the rate on a plateau, and go on to the next epoch.
+        """Take the result of a validation and go on to the next epoch.
 
         Parameters
         ----------
@@ -159,11 +155,11 @@ class Trainee:
         """
         assert checked.loss is not None
         progress, rate = self.progress, self.rate
-        self._scheduler.step(checked.loss)
+        self._schedule.step(checked.loss)
         progress.waited = 0 if checked.loss < progress.lowest_loss else progress.waited + 1
         progress.lowest_loss = min(progress.lowest_loss, checked.loss)
-        value = checked.loss if self.selection == "loss" else -(checked.metrics.get("auroc") or 0.0)
-        # Whatever its AUROC, a network whose loss is not a number has diverged.
+        value = checked.loss if self.selection == "loss" else -(checked.metrics.get(self.selection) or 0.0)
+        # Whatever its metric, a network whose loss is not a number has diverged.
         if value < progress.best_value and not math.isnan(checked.loss):
             progress.best_value, progress.best_epoch = value, progress.epoch
             self.best = network()
@@ -200,8 +196,7 @@ class Trainee:
             "fingerprint": self.fingerprint,
             "network": network,
             "adam": moments,
-            "scheduler": self._scheduler.state_dict(),
-            "rate": self.rate,
+            **self._schedule.state(),
             "best": self.best,
             "progress": asdict(self.progress),
         }

@@ -11,6 +11,7 @@ from leap.store.errors import InvalidInputError
 
 SIZE, STEPS = 192, 60
 RATES = np.array([1e-3, 3e-2, 1e-1, 1e-4, 5e-3, 1e-2, 2e-3])
+DECAYS = np.array([0.0, 0.1, 1e-2, 3.0, 0.0, 0.5, 1.0])
 
 
 def drawn(*shape, seed, dtype=torch.float32):
@@ -23,22 +24,23 @@ def gradient(step, networks=7, dtype=torch.float32):
     return drawn(networks, SIZE, seed=100 + step, dtype=dtype) * scales.to(dtype)
 
 
-def trained(places, steps=range(STEPS), dtype=torch.float32, rates=RATES):
+def trained(places, steps=range(STEPS), dtype=torch.float32, rates=RATES, decays=None):
     """A stack of the networks at these places and its Adam after these steps."""
     stack = SimpleNamespace(flat=drawn(7, SIZE, seed=1, dtype=dtype)[places].clone())
     adam = StackAdam(stack)
     adam.add([None] * len(places))
     for step in steps:
-        adam.step(gradient(step, dtype=dtype)[places], rates[places])
+        adam.step(gradient(step, dtype=dtype)[places], rates[places], () if decays is None else decays[places])
     return stack, adam
 
 
+@pytest.mark.parametrize("decays", [np.zeros(7), DECAYS], ids=["plain", "decaying"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_every_network_goes_as_with_torchs_adam(dtype):
-    stack, adam = trained(range(7), dtype=dtype)
-    for slot, rate in enumerate(RATES):
+def test_every_network_goes_as_with_torchs_adam(dtype, decays):
+    stack, adam = trained(range(7), dtype=dtype, decays=decays)
+    for slot, (rate, decay) in enumerate(zip(RATES, decays, strict=True)):
         parameter = drawn(7, SIZE, seed=1, dtype=dtype)[slot].clone().requires_grad_()
-        oracle = torch.optim.Adam([parameter], lr=float(rate))
+        oracle = torch.optim.AdamW([parameter], lr=float(rate), weight_decay=float(decay))
         for step in range(STEPS):
             parameter.grad = gradient(step, dtype=dtype)[slot].clone()
             oracle.step()
@@ -49,11 +51,17 @@ def test_every_network_goes_as_with_torchs_adam(dtype):
             torch.testing.assert_close(adam.state(slot)[name], known[name], rtol=1e-4, atol=1e-8)
 
 
-def test_the_bits_of_a_network_do_not_depend_on_the_others():
-    together, _ = trained(range(7))
+@pytest.mark.parametrize("decays", [None, DECAYS], ids=["plain", "decaying"])
+def test_the_bits_of_a_network_do_not_depend_on_the_others(decays):
+    together, _ = trained(range(7), decays=decays)
     for slot in range(7):
-        alone, _ = trained([slot])
+        alone, _ = trained([slot], decays=decays)
         assert torch.equal(alone.flat[0], together.flat[slot])
+
+
+def test_no_decay_is_what_it_was_without():
+    assert torch.equal(trained(range(7), decays=np.zeros(7))[0].flat, trained(range(7))[0].flat)
+    assert torch.equal(trained([0, 1], decays=DECAYS)[0].flat[0], trained([0])[0].flat[0])
 
 
 def test_networks_that_leave_and_come_back_go_on_as_if_alone():
@@ -102,7 +110,7 @@ def test_a_step_asks_the_device_for_nothing():
     stack = SimpleNamespace(flat=torch.empty(2, SIZE, device="meta"))  # a question would be an error
     adam = StackAdam(stack)
     adam.add([None, None])
-    adam.step(torch.empty(2, SIZE, device="meta"), [1e-3, 1e-2])
+    adam.step(torch.empty(2, SIZE, device="meta"), [1e-3, 1e-2], [0.0, 0.1])
     assert int(adam.state(1)["step"]) == 1
 
 
@@ -111,6 +119,8 @@ def test_what_does_not_fit_is_refused():
     for given, rates in ((gradient(0, 3), [1.0, 1.0]), (gradient(0, 2), [1.0]), (gradient(0, 2)[:, 1:], [1.0, 1.0])):
         with pytest.raises(InvalidInputError, match=r"Adam knows networks of shape \(2, 192\)"):
             adam.step(given, rates)
+    with pytest.raises(InvalidInputError, match=r"decays \(1,\)"):
+        adam.step(gradient(0, 2), [1.0, 1.0], [0.1])
     stack.flat = stack.flat[:1]
     with pytest.raises(InvalidInputError, match=r"got parameters \(1, 192\)"):
         adam.step(gradient(0, 1), [1.0])

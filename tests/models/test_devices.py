@@ -26,7 +26,7 @@ from leap.models.rows import Rows
 from leap.models.stack import Stack
 from leap.models.transform import Statistics, dect
 from leap.pipeline import khop
-from tests.models.test_stack import CATEGORICAL, MEASURED, PROJECTIONS, batch, union
+from tests.models.test_stack import BLOCKS, CATEGORICAL, MEASURED, PROJECTIONS, batch, union
 
 REGRESSION = DatasetFacts(features=3, outputs=2, task="graph-regression")
 NODES = DatasetFacts(features=3, outputs=4, task="node-classification")
@@ -44,6 +44,8 @@ OTHERS = [
     NetworkConfig(backbone="nomp", encoding="leap-f", learn_thresholds=True, projection="attention"),
     NetworkConfig(backbone="dect-4k"),
     NetworkConfig(backbone="dect-65k"),
+    NetworkConfig(backbone="gin", encoding="none", norm="batch", residual=True, dropout=0.0),
+    *BLOCKS,
 ]
 CASES = [
     *product(PLAIN + LEAPS + OTHERS, [MEASURED]),
@@ -52,7 +54,7 @@ CASES = [
         [CATEGORICAL],
     ),
     *product([NetworkConfig(backbone="gcn", encoding="leap-l"), NetworkConfig(backbone="dect-4k")], [REGRESSION]),
-    *product([NetworkConfig(backbone="nomp", encoding="lape+leap-l")], [NODES]),
+    *product([NetworkConfig(backbone="nomp", encoding="lape+leap-l"), BLOCKS[0], BLOCKS[1]], [NODES]),
 ]
 
 

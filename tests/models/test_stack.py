@@ -22,6 +22,16 @@ from leap.store.graphs.ragged import pointers
 MEASURED = DatasetFacts(features=3, outputs=4)
 CATEGORICAL = DatasetFacts(features=2, codes=((1, 5, 6, 9), (0, 2, 3)), outputs=2)
 PROJECTIONS = ("linear", "conv1d", "deepsets", "attention", "attention-pe")
+BLOCKS = [
+    *(
+        NetworkConfig(backbone=b, encoding="none", norm="layer", residual=True, feed_forward=True, dropout=0.2)
+        for b in ("gcn", "gat", "gin")
+    ),
+    *(NetworkConfig(backbone=b, encoding="none", dropout=0.4) for b in ("gcn", "gat", "nomp")),
+    NetworkConfig(backbone="gcn", encoding="lape", norm="layer"),
+    NetworkConfig(backbone="gat", encoding="none", feed_forward=True, layers=1),
+    NetworkConfig(backbone="gin", encoding="leap-l", leap_every_layer=True, residual=True, dropout=0.1),
+]
 CONFIGS = [
     *(
         NetworkConfig(backbone=b, encoding=e)
@@ -34,6 +44,7 @@ CONFIGS = [
     *(NetworkConfig(backbone=b, encoding="lape+leap-l", hops=(1, 2)) for b in ("gat", "gin")),
     NetworkConfig(backbone="gin", encoding="leap-l", leap_every_layer=True),
     NetworkConfig(backbone="gcn", encoding="leap-l", leap_on="rwpe", pooling="mean"),
+    *BLOCKS,
 ]
 NAMES = [" ".join(f"{v}" for v in c.model_dump(exclude_defaults=True).values()) for c in CONFIGS]
 
@@ -204,6 +215,7 @@ def test_what_is_not_a_number_stays_in_its_network() -> None:
         (NetworkConfig(backbone="gps", encoding="none"), MEASURED),
         (NetworkConfig(backbone="dect-4k"), MEASURED),
         (NetworkConfig(backbone="gcn", encoding="leap-l", learn_thresholds=True), MEASURED),
+        (NetworkConfig(backbone="gcn", encoding="none", norm="batch"), MEASURED),
         (NetworkConfig(backbone="gcn", encoding="none"), MEASURED.model_copy(update={"task": "node-classification"})),
     ],
 )

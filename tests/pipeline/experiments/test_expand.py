@@ -26,6 +26,7 @@ COUNTS = {
     "paper-hiv": 2 * 6,
     "paper-time": 3 * 5,
     "compare": 2 * 5 * 3,
+    "compare-nodes": 2 * 5,
     "quick": 10 + 10 + 2 + 1 + 1 + 3 + 4 + 2,
 }
 

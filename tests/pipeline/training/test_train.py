@@ -136,7 +136,7 @@ def test_categorical_features_are_embedded(context, options, atoms, run):
 
 
 def test_node_tasks_train_on_the_whole_graph(context, options, nodes, run):
-    metrics = train(nodes, options(backbone="gin", encoding="leap-l", epochs=60, lr=0.02), context, run=run).metrics
+    metrics = train(nodes, options(backbone="gin", encoding="leap-l", epochs=60), context, run=run).metrics
     predictions = pq.read_table(run / "predictions.parquet").to_pydict()
     masks = nodes.read().masks["test"]
     for fold in (0, 1):
