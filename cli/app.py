@@ -1,6 +1,6 @@
 """The typer application: which command is where."""
 
-from leap.cli import datasets, encode, extract, ingest, predict, report, store, sweep, train
+from leap.cli import compare, datasets, encode, extract, ingest, predict, report, store, sweep, train
 from leap.cli.options import App
 from leap.cli.settings import root
 
@@ -19,6 +19,7 @@ app = App(
 )
 app.callback()(root)
 
+app.command("compare", rich_help_panel="The question")(compare.compare)
 STAGES = "Stages"
 app.command("ingest", rich_help_panel=STAGES)(ingest.ingest)
 app.command("extract", rich_help_panel=STAGES)(extract.extract)

@@ -9,6 +9,7 @@ from leap.pipeline.reports.statistics import pooled
 from leap.pipeline.training.options import ON_NODES, OPTIONS
 
 if TYPE_CHECKING:
+    from leap.pipeline.comparison import CompareResult
     from leap.pipeline.engine.engine import Outcome
     from leap.pipeline.engine.plan import DatasetPlan, RunDetails, RunsPlan
     from leap.pipeline.engine.sweep import SweepResult
@@ -161,6 +162,16 @@ def show_sweep(result: "SweepResult") -> None:
     console.print(
         f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed{where}[/]"
     )
+
+
+def show_answer(result: "CompareResult") -> None:
+    """Print the answer of a comparison, of each dataset first if there are several, and where the page is."""
+    if result.report is None:
+        return
+    each = [f"{one.headline} {one.details}" for one in result.report.answers]
+    for text in [*(each if len(each) > 1 else []), result.answer]:
+        console.print(f"\n{escape(text)}", soft_wrap=not console.is_terminal)
+    console.print(f"\n[dim]tables and pictures:[/] [bold]{escape(str(result.report.index))}[/]")
 
 
 def _state(cell: "list[Outcome]") -> str:

@@ -8,17 +8,19 @@ import typer
 from pydantic import Field
 from rich.markup import escape
 
-from leap.cli.options import completing
+from leap.cli.options import completing, completing_choices
 from leap.cli.output import console, print_json, show_table
 from leap.cli.settings import Settings
 from leap.pipeline.datasets import known_names
+from leap.pipeline.experiments.expand import SweepSelection
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib
 from leap.pipeline.stages.result import COLUMNS, StageResult
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS, OPTIONS
 from leap.store.errors import InvalidInputError
 from leap.store.option import Option, Options
 
 WORK = "The work"
+PART = "A part of it"
 DEVICE_HELP = "Where networks compute: cpu, cuda, cuda:N, mps, or auto: cuda or mps where there is one."
 dataset_names = completing(lambda: sorted(known_names()))
 Dataset = Annotated[
@@ -41,6 +43,63 @@ Out = Annotated[
         help="Also write the keys, without timings, to this JSON file; DVC's stages use it as their output.",
     ),
 ]
+
+
+Plan = Annotated[
+    bool,
+    typer.Option(
+        "--plan",
+        metavar=" ",
+        help="Show how many runs there are, how many are done, what must be made and the time to expect.",
+    ),
+]
+OnlyBackbone = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backbone",
+        "-b",
+        metavar="NAME",
+        help="Only runs with this one; repeatable.",
+        rich_help_panel=PART,
+        autocompletion=completing_choices(OPTIONS["backbone"]),
+    ),
+]
+OnlyEncoding = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoding",
+        "-e",
+        metavar="NAME",
+        help="Only runs with this one; repeatable.",
+        rich_help_panel=PART,
+        autocompletion=completing_choices(OPTIONS["encoding"]),
+    ),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|LIST",
+        help="Train with N seeds, the first and those that follow, or with those of a list: 42,43,7.",
+        show_default=False,
+        rich_help_panel=PART,
+    ),
+]
+
+
+def selected(only: dict[str, Any], instead: dict[str, Any], also: dict[str, Any]) -> SweepSelection:
+    """Return which runs to do, and what was given in place of the file's values.
+
+    Raises
+    ------
+    InvalidInputError
+        If seeds are given in two ways.
+    """
+    if also.get("seeds") is not None and "seed" in instead:
+        raise InvalidInputError("--seed and --seeds are both given. Keep one of them: --seeds 3, or --seeds 42,43,7.")
+    return SweepSelection(
+        {name: values for name, values in only.items() if values},
+        instead | {name: values for name, values in also.items() if values not in (None, [])},
+    )
 
 
 class WorkOptions(Options):

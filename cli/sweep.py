@@ -9,18 +9,26 @@ import typer
 from rich.markup import escape
 
 from leap import pipeline
-from leap.cli.options import Several, completing, completing_choices
+from leap.cli.options import Several, completing
 from leap.cli.output import INTERRUPTED, print_json, show_stop, show_table
 from leap.cli.runs import show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
-from leap.cli.stage_options import WORK, WorkOptions, dataset_names
-from leap.pipeline.experiments.expand import SweepSelection, expand
+from leap.cli.stage_options import (
+    PART,
+    WORK,
+    OnlyBackbone,
+    OnlyEncoding,
+    Plan,
+    Seeds,
+    WorkOptions,
+    dataset_names,
+    selected,
+)
+from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.training.options import OPTIONS, TrainOptions
-from leap.store.errors import InvalidInputError
+from leap.pipeline.training.options import TrainOptions
 
-PART = "A part of it"
 INSTEAD = "Instead of the file's; repeat for several values"
 
 
@@ -41,14 +49,7 @@ def sweep(
     show_list: Annotated[
         bool, typer.Option("--list", metavar=" ", help="List the presets and how many runs each has.")
     ] = False,
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan",
-            metavar=" ",
-            help="Show how many runs there are, how many are done, what must be made and the time to expect.",
-        ),
-    ] = False,
+    plan: Plan = False,
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,28 +61,8 @@ def sweep(
             autocompletion=dataset_names,
         ),
     ] = None,
-    backbone: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--backbone",
-            "-b",
-            metavar="NAME",
-            help="Only runs with this one; repeatable.",
-            rich_help_panel=PART,
-            autocompletion=completing_choices(OPTIONS["backbone"]),
-        ),
-    ] = None,
-    encoding: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--encoding",
-            "-e",
-            metavar="NAME",
-            help="Only runs with this one; repeatable.",
-            rich_help_panel=PART,
-            autocompletion=completing_choices(OPTIONS["encoding"]),
-        ),
-    ] = None,
+    backbone: OnlyBackbone = None,
+    encoding: OnlyEncoding = None,
     on: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,15 +73,7 @@ def sweep(
             autocompletion=dataset_names,
         ),
     ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|LIST",
-            help="Train with N seeds, the file's first and those that follow, or with those of a list: 42,43,7.",
-            show_default=False,
-            rich_help_panel=PART,
-        ),
-    ] = None,
+    seeds: Seeds = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -152,14 +125,8 @@ def sweep(
     file = load(str(source))
     # What is given on the command line counts more than what the file says.
     file = file.model_copy(update={"reading": file.reading.model_copy(update=reading.model_dump(exclude_unset=True))})
-    if seeds is not None and "seed" in instead:
-        raise InvalidInputError("--seed and --seeds are both given. Keep one of them: --seeds 3, or --seeds 42,43,7.")
     only = {"dataset": dataset, "backbone": backbone, "encoding": encoding}
-    given = {"dataset": on, "seeds": seeds}
-    selection = SweepSelection(
-        {name: values for name, values in only.items() if values},
-        instead | {name: values for name, values in given.items() if values not in (None, [])},
-    )
+    selection = selected(only, instead, {"dataset": on, "seeds": seeds})
     if plan:
         planned = pipeline.plan_sweep(file, settings.context(), selection=selection, runs=work.runs, stack=work.stack)
         print_json(planned.as_json()) if settings.as_json else show_plan(planned)

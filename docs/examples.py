@@ -34,7 +34,7 @@ _BLOCK = re.compile(r"(?P<note><!-- not run:[^\n]*-->\n)?^```(?P<language>\w+)\n
 _VARIES = (
     (re.compile(r"^\d+ +\d+\.\d %.*$", re.M), "FOLD"),
     (re.compile(r"\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"), "KEY"),
-    (re.compile(r"\b\d+(\.\d+)? (s|min|h|days)\b"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s|min|h|days)\b"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (B|KiB|MiB|GiB)\b"), "SIZE"),
     (re.compile(r"\w+-?\w*=\d+\.\d+[\w.]*"), "VERSION"),
     (re.compile(r"\b\d+\.\d+( ± \d+\.\d+)?( %|\b)"), "SCORE"),  # other processors round otherwise
@@ -193,10 +193,10 @@ def _run_python(block: Block, namespace: dict[str, Any], folder: Path, found: li
 
 def _tidy(output: str, folder: Path) -> str:
     lines = (line.rstrip() for line in output.replace(str(folder), HOME).splitlines())
-    # Messages come in one piece where nobody looks; a terminal would break them.
+    # Messages and paragraphs come in one piece where nobody looks; a terminal would break them.
     folded = (
         textwrap.fill(line, LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
-        if line.startswith(("Error:", "Warning:"))
+        if line.startswith(("Error:", "Warning:")) or len(line) > 2 * LONGEST_LINE
         else line
         for line in lines
     )

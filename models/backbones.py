@@ -1,4 +1,4 @@
-"""Backbones that turn node features into scores: gcn, gat, gin and nomp, with the paper's sizes.
+"""Backbones that turn node features into scores: gcn, gat, gin and nomp, with the paper's sizes, and mlp.
 
 Each maps (N, in_channels) to (N, out_channels). Summing a graph's rows gives the graph's scores; an empty graph's are
 zeros. What message passing needs from the edges is computed once for all layers.
@@ -327,6 +327,25 @@ class NompBackbone(Backbone, Noisy):
         states = linear(x, self.embed.weight, self.embed.bias, rows)
         states = transform_sequences(self.encoder, states, graphs.sequences(), rows, self.first_site)
         return linear(states, self.readout.weight, self.readout.bias, rows)
+
+
+class MlpBackbone(LayeredBackbone):
+    """Linear maps of each node by itself, with as many parameters as graph convolutions.
+
+    As with `nomp`, edges are seen through the encoding alone; its attention between all pairs of nodes is out of reach
+    on a large graph, and this is not.
+    """
+
+    @override
+    def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        return nn.Linear(in_channels, out_channels)
+
+    @override
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        def run(layer: nn.Module, states: Tensor, relu: bool, drop: Drop) -> Tensor:
+            return self._map(layer, states, graphs.rows, drop, relu=relu)
+
+        return run
 
 
 def make_backbone(

@@ -42,6 +42,7 @@ _BUILTIN = {
     "gat": ("leap.models.backbones:GatBackbone", _LAYERED),
     "gin": ("leap.models.backbones:GinBackbone", _LAYERED),
     "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits(takes_dropout=True, can_stack=True)),
+    "mlp": ("leap.models.backbones:MlpBackbone", _LAYERED),
     "gps": ("leap.models.gps:GpsBackbone", BackboneTraits(has_layers=True, takes_dropout=True)),
     "dect-4k": ("leap.models.global_dect:SmallGlobalDect", BackboneTraits(looks_at_graphs=True)),
     "dect-65k": ("leap.models.global_dect:LargeGlobalDect", BackboneTraits(looks_at_graphs=True)),

@@ -1,4 +1,6 @@
 from .cluster import Workforce as Workforce
+from .comparison import compare as compare
+from .comparison import plan_comparison as plan_comparison
 from .datasets import from_networkx as from_networkx
 from .derived.neighborhoods import khop as khop
 from .engine.dvc import write_stage_output as write_stage_output

@@ -56,6 +56,10 @@ class DatasetCard:
         shown = self.title or self.name
         return shown if self.stand_in_for is None else f"{shown} (stand-in for {self.stand_in_for})"
 
+    def judged_by(self, task: str) -> str:
+        """Return the name of the test score that sums a run up in one number."""
+        return self.metric or ("r2" if task == "graph-regression" else "accuracy")
+
 
 @dataclass(frozen=True)
 class DatasetInfo:

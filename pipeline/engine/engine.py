@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from leap import models
 from leap.pipeline.cluster import require_one_thread_each
+from leap.pipeline.datasets import dataset_card
 from leap.pipeline.engine.jobs import FoldJob, make_jobs
 from leap.pipeline.engine.plan import Costs
 from leap.pipeline.engine.prepare import Materials
@@ -29,7 +30,6 @@ from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDa
 State = Literal["cached", "trained", "failed"]
 MOST_OPEN = 100  # runs whose folders are held at once; each takes a file descriptor, of which some systems give few
 WRONG_INPUT = InvalidInputError.exit_code
-METRIC_OF_TASK = {"graph-regression": "r2"}
 # A dataset that only its files make known is an unknown one without them.
 DATA_ABSENT = (MissingRawFilesError, UnknownDatasetError)
 
@@ -61,9 +61,10 @@ class Outcome:
     def metric(self) -> str:
         """Name of the test score that sums a finished run up in one number."""
         assert self.metrics is not None
-        if self.request.options.selection(str(self.metrics["dataset"])) == "auroc":
+        dataset = str(self.metrics["dataset"])
+        if self.request.options.selection(dataset) == "auroc":
             return "auroc"
-        return METRIC_OF_TASK.get(str(self.metrics.get("task")), "accuracy")
+        return dataset_card(dataset).judged_by(str(self.metrics.get("task")))
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -27,7 +27,7 @@ from leap.store.errors import MissingRawFilesError, UnknownDatasetError
 TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
 USUAL_EPOCHS = 60  # of a hundred, before training stops early
 # Of a network and step, in a stack where it can be.
-SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
+SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "mlp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
 SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4}  # more in each step
 SECONDS_A_NODE = 2e-6
 NOT_COSTS = (
@@ -282,7 +282,7 @@ def plan_runs(
     costs, plans = Costs(history), []
     for each in dict.fromkeys(request.name for request in requests):
         mine = [request for request in requests if request.name == each]
-        known = _look_up(mine[0], reading, context) if dataset is None else _known(dataset)
+        known = _look_up(each, reading, context) if dataset is None else _known(dataset)
         task = dataset_card(each).task if known.artifact is None else known.artifact.manifest.summary["task"]
         mine = [request.on(task) for request in mine]
         planned = tuple(_planned(request, known, history, costs, runs, stack) for request in mine)
@@ -304,16 +304,21 @@ class _Known:
     problem: str | None = None
 
 
-def _look_up(request: RunRequest, reading: IngestOptions, context: Context) -> _Known:
+def _look_up(dataset: str, reading: IngestOptions, context: Context) -> _Known:
     try:
-        name, key = dataset_request(request.name, reading, context)
+        name, key = dataset_request(dataset, reading, context)
     except UnknownDatasetError as error:
-        return _Known(request.name, is_absent=True, problem=str(error))
+        return _Known(dataset, is_absent=True, problem=str(error))
     except MissingRawFilesError as error:  # those of a named one may come by a download
-        return _Known(request.name, is_absent=True, problem=str(error) if "/" in request.name else None)
+        return _Known(dataset, is_absent=True, problem=str(error) if "/" in dataset else None)
     except LeapError as error:
-        return _Known(request.name, problem=str(error))
+        return _Known(dataset, problem=str(error))
     return _Known(name, key, context.store.lookup(key))
+
+
+def known_size(dataset: str, reading: IngestOptions, context: Context) -> tuple[int, int] | None:
+    """Return the numbers of graphs and nodes of a dataset as far as they are known without reading it."""
+    return dataset_card(dataset).size or _size(dataset, _look_up(dataset, reading, context).artifact)
 
 
 def _known(dataset: Artifact) -> _Known:

@@ -118,6 +118,7 @@ def _record(engine: Engine, file: SweepFile, command: str, seconds: float) -> No
         worker_count(engine.context.workforce),
         **{state: states.count(state) for state in ("trained", "cached", "failed")},
         runs=sorted(outcome.path.name for outcome in ended if outcome.path is not None and outcome.metrics is not None),
+        is_first_look=file.is_first_look,
     )
     record(engine.root, call)
 

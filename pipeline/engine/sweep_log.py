@@ -27,6 +27,7 @@ class SweepCall:
     command : as it was typed; empty where it was called from Python.
     seconds : from its beginning to its end, preparation included.
     runs : folders of the runs with results, those that it found among them.
+    is_first_look : whether they were made for a first look.
     """
 
     sweep: str
@@ -38,6 +39,7 @@ class SweepCall:
     cached: int
     failed: int
     runs: list[str]
+    is_first_look: bool = False
 
 
 def record(root: Path, call: SweepCall) -> None:
@@ -59,6 +61,22 @@ def record(root: Path, call: SweepCall) -> None:
             raise
 
 
+def first_looks(root: Path) -> set[str]:
+    """Return the folders of all runs that were made for a first look."""
+    return {name for call in _all_calls(root) if call.is_first_look for name in call.runs}
+
+
+def _all_calls(root: Path) -> list[SweepCall]:
+    """Return the calls of all sweeps, in order."""
+    known: list[SweepCall] = []
+    refuse_folder(root / SWEEPS)
+    with contextlib.suppress(FileNotFoundError):
+        for line in (root / SWEEPS).read_bytes().splitlines():
+            with contextlib.suppress(ValueError):  # a line that was cut off or damaged, or of another version
+                known.append(TypeAdapter(SweepCall).validate_json(line))
+    return known
+
+
 def calls_of(root: Path, sweep: str) -> list[SweepCall]:
     """Return the calls of a sweep that made its present runs: the last that has any, and earlier ones that share some.
 
@@ -67,12 +85,7 @@ def calls_of(root: Path, sweep: str) -> list[SweepCall]:
     InvalidInputError
         If there is none.
     """
-    known: list[SweepCall] = []
-    refuse_folder(root / SWEEPS)
-    with contextlib.suppress(FileNotFoundError):
-        for line in (root / SWEEPS).read_bytes().splitlines():
-            with contextlib.suppress(ValueError):  # a line that was cut off or damaged, or of another version
-                known.append(TypeAdapter(SweepCall).validate_json(line))
+    known = _all_calls(root)
     found = [call for call in known if call.sweep == sweep and call.runs]
     if not found:
         names = sorted({call.sweep for call in known})

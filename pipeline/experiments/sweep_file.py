@@ -50,6 +50,7 @@ class SweepFile(BaseModel):
     Attributes
     ----------
     reading : how datasets are read, the options of `ingest`.
+    is_first_look : whether its runs are too short to be taken for results.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,6 +59,7 @@ class SweepFile(BaseModel):
     description: str = ""
     grids: tuple[Grid, ...]
     reading: IngestOptions = IngestOptions()
+    is_first_look: bool = False
 
 
 def presets() -> list[str]:

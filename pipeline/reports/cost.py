@@ -1,14 +1,15 @@
-"""What an encoding costs: preprocessing, time of an epoch, size in the store, cache hits; and the paper's times."""
+"""What an encoding costs: preprocessing, time, size, parameters, beside what it gains; and the paper's times."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 
 from leap.pipeline.published import lookup
-from leap.pipeline.reports.figures import draw_bars
-from leap.pipeline.reports.names import TIMED, backbone_label, by, encoding_label
+from leap.pipeline.reports.comparisons import networks_of
+from leap.pipeline.reports.figures import Priced, draw_bars, draw_tradeoff
+from leap.pipeline.reports.names import TIMED, Metric, backbone_label, by, encoding_label
 from leap.pipeline.reports.page import Panel, Plot, Section
-from leap.pipeline.reports.runs import FinishedRun, Results, grouped
+from leap.pipeline.reports.runs import Cell, FinishedRun, Results, grouped
 from leap.pipeline.reports.table import Row, Table
 
 
@@ -27,6 +28,65 @@ def epoch_ratios(results: Results) -> dict[str, float]:
 def epoch_seconds(run: FinishedRun) -> float:
     """Return the median time of an epoch over the folds of a run."""
     return median(fold.seconds_an_epoch for fold in run.folds)
+
+
+def fold_seconds(cell: Cell) -> float:
+    """Return the median time that a fold was trained."""
+    return median(fold.seconds for run in cell.runs for fold in run.folds)
+
+
+def preprocessing_seconds(cell: Cell) -> float | None:
+    """Return the time that making the encoding took; None where it is unknown."""
+    known = [run.preprocessing_seconds for run in cell.runs if run.preprocessing_seconds is not None]
+    return median(known) if known else None
+
+
+def tradeoff(results: Results) -> Plot | None:
+    """Return what encodings gain over none against what they cost, averaged over the datasets of each metric."""
+    found: dict[Metric, dict[str, list[dict[str, Cell]]]] = {}
+    for networks in networks_of(results).values():
+        for backbone, cells in networks.items():
+            if "none" in cells and len(cells) > 1:
+                found.setdefault(cells["none"].run.metric, {}).setdefault(backbone, []).append(cells)
+    panels = []
+    for metric, of_backbone in found.items():
+        for what, label, price in COSTS:
+            points = [
+                Priced(backbone_label(backbone), name, cost, _mean_gain(many, name) * metric.factor)
+                for backbone, many in of_backbone.items()
+                for name in many[0]
+                if all(name in cells for cells in many)
+                and (cost := _mean_cost([price(cells[name]) for cells in many])) is not None
+            ]
+            if points:
+                alt = "; ".join(
+                    f"{encoding_label(one.encoding)} with {one.backbone} {one.cost:.3g}, {one.gain:+.2f}"
+                    for one in points
+                )
+                draw = partial(draw_tradeoff, points, f"Gain against {what}", label, f"gain ({metric.points})")
+                name = f"tradeoff-{metric.name}-{what.split()[0]}"
+                panels.append(Panel(name, f"Gain over no encoding against {what}: {alt}", draw))
+    caption = (
+        "What each encoding gains over the same network without one, against what it costs; upper left is best. Where "
+        "several datasets have the same metric, both are averages over those that have all of the encodings."
+    )
+    return Plot(caption, tuple(panels)) if panels else None
+
+
+def _mean_gain(many: Sequence[Mapping[str, Cell]], name: str) -> float:
+    return fmean((cells[name].mean() or 0.0) - (cells["none"].mean() or 0.0) for cells in many)
+
+
+def _mean_cost(prices: Sequence[float | None]) -> float | None:
+    known = [price for price in prices if price is not None]
+    return fmean(known) if len(known) == len(prices) else None
+
+
+COSTS: tuple[tuple[str, str, Callable[[Cell], float | None]], ...] = (
+    ("preprocessing", "seconds, once for all runs", preprocessing_seconds),
+    ("training time", "seconds of a fold", fold_seconds),
+    ("parameters", "parameters of the network", lambda cell: cell.run.parameters),
+)
 
 
 def cost(results: Results) -> Section | None:
@@ -57,6 +117,8 @@ def cost(results: Results) -> Section | None:
         plots = (
             Plot("Compared with the same network without encoding: median over datasets and backbones.", (panel,)),
         )
+    gained = tradeoff(results)
+    plots = (*([gained] if gained else []), *plots)
     return Section("cost", "At what cost?", tables=(table, *([timed] if timed else [])), plots=plots)
 
 

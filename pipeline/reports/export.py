@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 from leap.pipeline.events import Reporter
+from leap.pipeline.reports.answer import answer
 from leap.pipeline.reports.cost import seconds_text
 from leap.pipeline.reports.figures import SETTINGS, to_svg
 from leap.pipeline.reports.names import counted
@@ -43,7 +44,8 @@ def export_report(
     """
     out = Path(out)
     results, calls = read_results(Path(runs), sweep)
-    sections, _ = make_sections(results, None, None)
+    whole, each = answer(results)
+    sections, _ = make_sections(results, whole, each, None, None)
     with writing_to(out, "--export"):
         earlier = _earlier(out)
         tables = {
@@ -58,7 +60,7 @@ def export_report(
         write(out / NUMBERS, (json.dumps(first.facts, indent=1, sort_keys=True) + "\n").encode())
         for path in earlier - {path for paths in (*tables.values(), *figures.values()) for path in paths}:
             path.unlink(missing_ok=True)
-    return ReportResult(index, tables, figures, list(first.paragraphs), first.facts, [])
+    return ReportResult(index, whole, each, tables, figures, list(first.paragraphs), first.facts, [])
 
 
 def _earlier(out: Path) -> set[Path]:

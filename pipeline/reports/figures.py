@@ -4,7 +4,9 @@ import html
 import io
 import re
 import textwrap
+import zlib
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +31,7 @@ COLORS = {
     "leap-l": "#0072b2",
     "lape+leap-l": "#d55e00",
 }
-OTHER = "#a0785a"
+OTHERS = ("#a0785a", "#56b4e9", "#8a8d0f", "#b5495b")
 # Inside the page, colours become variables of its style sheet, which knows whether it is light or dark.
 VARIABLES = {
     INK: "var(--ink)",
@@ -41,6 +43,7 @@ VARIABLES = {
 }
 PNG_DPI = 200
 LEGEND_COLUMNS = 3
+SHAPES = "os^Dv"
 WIDTH, TITLE_LETTERS, TITLE_LINES = 3.6, 44, 4
 SETTINGS: Any = {
     "font.family": "sans-serif",
@@ -134,6 +137,83 @@ def draw_lines(series: Mapping[str, list[tuple[float, float, float]]], title: st
     return figure
 
 
+class Difference(NamedTuple):
+    """A difference with the interval that it lies in, and whether it counts as shown."""
+
+    mean: float
+    low: float
+    high: float
+    is_shown: bool
+
+
+def draw_differences(groups: Mapping[str, Mapping[str, Difference]], title: str, label: str) -> Figure:
+    """Draw differences with their intervals: one group for each backbone; those that are not shown are hollow."""
+    rows = [(name, encoding) for name, of_group in groups.items() for encoding in ("", *of_group)]
+    figure, axes = new_figure(title, 0.19 * len(rows) + 0.1, left=0.95)
+    for place, (name, encoding) in enumerate(rows):
+        if encoding:
+            color, one = color_of(encoding), groups[name][encoding]
+            axes.plot([one.low, one.high], [place, place], color=color, linewidth=1.8, solid_capstyle="butt")
+            face = color if one.is_shown else PAPER
+            axes.plot(one.mean, place, "o", color=color, markerfacecolor=face, markersize=5.5, markeredgewidth=1.5)
+    axes.axvline(0, color=MUTED, linewidth=0.9)
+    axes.set_yticks(range(len(rows)), [encoding_label(encoding) or name for name, encoding in rows])
+    for (_, encoding), text in zip(rows, axes.get_yticklabels(), strict=True):
+        if not encoding:
+            text.set(fontweight="bold", color=INK)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_xlabel(label)
+    return figure
+
+
+def draw_ranks(ranks: Mapping[str, float], reach: float, title: str) -> Figure:
+    """Draw average ranks, the best at the top, each with a bar that reaches as far to both sides."""
+    figure, axes = new_figure(title, 0.24 * len(ranks) + 0.1, left=0.95)
+    for place, (encoding, rank) in enumerate(ranks.items()):
+        color = color_of(encoding)
+        axes.plot(
+            [rank - reach, rank + reach], [place, place], color=color, linewidth=5, alpha=0.35, solid_capstyle="butt"
+        )
+        axes.plot(rank, place, "o", color=color, markersize=6)
+        axes.annotate(f"{rank:.2f}", (rank, place), (0, 5), textcoords="offset points", ha="center", fontsize=7.5)
+    axes.set_yticks(range(len(ranks)), [encoding_label(name) for name in ranks])
+    axes.set_ylim(len(ranks) - 0.5, -0.8)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(min(1 - reach / 2, min(ranks.values()) - reach - 0.1), max(ranks.values()) + reach + 0.1)
+    axes.set_xticks(range(1, len(ranks) + 1))
+    axes.grid(axis="x")
+    axes.set_xlabel("average rank (1 is best)")
+    return figure
+
+
+class Priced(NamedTuple):
+    """What a network costs, and what it gains."""
+
+    backbone: str
+    encoding: str
+    cost: float
+    gain: float
+
+
+def draw_tradeoff(points: Sequence[Priced], title: str, x_label: str, label: str) -> Figure:
+    """Draw gain over cost: one colour for each encoding, one shape for each backbone."""
+    shapes = dict(zip(dict.fromkeys(point.backbone for point in points), cycle(SHAPES), strict=False))
+    encodings = list(dict.fromkeys(point.encoding for point in points))
+    figure, axes = new_figure(title, 1.75, bottom=0.5, legend=encodings, shapes=shapes)
+    axes.axhline(0, color=MUTED, linewidth=0.9)
+    for point in points:
+        shape, color = shapes[point.backbone], color_of(point.encoding)
+        axes.plot(point.cost, point.gain, shape, color=color, markersize=6.5, alpha=0.9, clip_on=False)
+    axes.set_xlim(0, max(point.cost for point in points) * 1.08 or 1)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.grid()
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(label)
+    return figure
+
+
 class Curve(NamedTuple):
     """Mean and spread of a metric by epoch, and the epochs at which folds stopped early."""
 
@@ -189,8 +269,8 @@ def draw_heat(
 
 
 def color_of(encoding: str) -> str:
-    """Return the colour of an encoding."""
-    return COLORS.get(encoding, OTHER)
+    """Return the colour of an encoding; one that is not ours keeps the same in every figure."""
+    return COLORS.get(encoding) or OTHERS[zlib.crc32(encoding.encode()) % len(OTHERS)]
 
 
 def new_figure(
@@ -201,8 +281,9 @@ def new_figure(
     right: float = 0.1,
     bottom: float = 0.46,
     legend: Sequence[str] = (),
+    shapes: Mapping[str, str] | None = None,
 ) -> tuple[Figure, Axes]:
-    """Return a figure with one pair of axes between its title and a legend of encodings; sizes in inches.
+    """Return a figure with one pair of axes between its title and a legend of encodings and shapes; sizes in inches.
 
     Margins are given instead of measured: that takes a quarter of the time, and in a page the fonts are others anyway.
     """
@@ -210,16 +291,21 @@ def new_figure(
     if len(lines) > TITLE_LINES:
         lines = [*lines[: TITLE_LINES - 1], lines[TITLE_LINES - 1][: TITLE_LETTERS - 1] + "…"]
     top = 0.14 + 0.17 * len(lines)
-    bottom += 0.06 + 0.16 * -(-len(legend) // LEGEND_COLUMNS) if legend else 0.0
+    handles = [Line2D([], [], color=color_of(name), lw=3.5, label=encoding_label(name)) for name in legend]
+    handles += [
+        Line2D([], [], color=MUTED, marker=shape, ls="", markersize=5, label=name)
+        for name, shape in (shapes or {}).items()
+    ]
+    bottom += 0.06 + 0.16 * -(-len(handles) // LEGEND_COLUMNS) if handles else 0.0
     total = height + top + bottom
     figure = Figure(figsize=(WIDTH, total))
     axes = figure.add_axes((left / WIDTH, bottom / total, (WIDTH - left - right) / WIDTH, height / total))
     figure.text(0.06 / WIDTH, 1 - 0.06 / total, "\n".join(lines), va="top", fontweight="bold", fontsize=9.5)
-    if legend:
+    if handles:
         figure.legend(
-            handles=[Line2D([], [], color=color_of(name), lw=3.5, label=encoding_label(name)) for name in legend],
+            handles=handles,
             loc="lower center",
-            ncols=min(len(legend), LEGEND_COLUMNS),
+            ncols=min(len(handles), LEGEND_COLUMNS),
             handlelength=1.0,
             handletextpad=0.5,
             columnspacing=1.3,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leap.models.network_config import LEAPS as LEAPS
 from leap.models.network_config import NetworkConfig
 from leap.pipeline.datasets import dataset_card
 from leap.pipeline.published import find
@@ -38,13 +39,13 @@ BACKBONES = {
     "gat": "GAT",
     "gin": "GIN",
     "nomp": "NoMP",
+    "mlp": "MLP",
     "gps": "GPS",
     "dect-4k": "DECT (4K)",
     "dect-65k": "DECT (65K)",
 }
 PROJECTIONS = ("linear", "attention", "attention-pe", "deepsets", "conv1d")
 BASELINES = ("none", "rwpe", "lape")
-LEAPS = ("leap-f", "leap-l")
 
 
 def _published(compared: str) -> dict[str, Any]:
@@ -111,6 +112,11 @@ class Metric:
         """Name and unit, for an axis."""
         return self.label + self.unit
 
+    @property
+    def points(self) -> str:
+        """What differences are counted in."""
+        return "percentage points" if self.factor == 100 else self.label
+
 
 ACCURACY = Metric("accuracy", "accuracy", 100.0, 1, " %")
 AUROC = Metric("auroc", "AUROC", 1.0, 3, "")
@@ -120,7 +126,7 @@ BY_NAME = {metric.name: metric for metric in (ACCURACY, AUROC, R2)}
 
 def metric_of(dataset: str, task: str) -> Metric:
     """Return the measure that a dataset is judged by, as in the paper."""
-    name = dataset_card(dataset).metric or ("r2" if task == "graph-regression" else "accuracy")
+    name = dataset_card(dataset).judged_by(task)
     return BY_NAME.get(name) or Metric(name, name, 1.0, 3, "")
 
 
@@ -129,9 +135,14 @@ def is_shown_as_boxes(dataset: str) -> bool:
     return dataset_card(dataset).published_as == "boxes"
 
 
+def has_leap(encoding: str) -> bool:
+    """Whether LEAP is an encoding, or one of several joined by "+"."""
+    return not set(LEAPS).isdisjoint(encoding.split("+"))
+
+
 def encoding_label(encoding: str) -> str:
     """Return the printed name of an encoding or of several joined by "+"."""
-    return " + ".join(ENCODINGS.get(part, part) for part in encoding.split("+"))
+    return " + ".join(ENCODINGS.get(part, part.upper() if part in LEAPS else part) for part in encoding.split("+"))
 
 
 def against_label(encoding: str) -> str:

@@ -65,11 +65,14 @@ class Missing:
         return f"{self.what}: {' and '.join(self.commands) or self.reason}"
 
 
-def page(sections: Sequence[Section], pictures: Mapping[str, str], missing: Sequence[Missing], about: str) -> str:
+def page(
+    sections: Sequence[Section], pictures: Mapping[str, str], missing: Sequence[Missing], headline: str, about: str
+) -> str:
     """Return one HTML document that needs nothing else.
 
     Parameters
     ----------
+    headline : the answer in a sentence, with which the first section begins.
     pictures : SVG elements by the name of their panel, the only text that is not escaped.
     """
     environment = Environment(
@@ -83,6 +86,7 @@ def page(sections: Sequence[Section], pictures: Mapping[str, str], missing: Sequ
         sections=sections,
         pictures={name: Markup(svg) for name, svg in pictures.items()},
         missing=missing,
+        headline=headline,
         about=about,
         formats=list(WRITERS),
     )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from leap.pipeline.engine.results import results_table
 from leap.pipeline.engine.run_folder import BEST, CURVES, METRICS, RunFolder
 from leap.pipeline.engine.sweep_log import SweepCall as SweepCall
-from leap.pipeline.engine.sweep_log import calls_of
+from leap.pipeline.engine.sweep_log import calls_of, first_looks
 from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
 from leap.pipeline.reports.statistics import pooled
 from leap.store.errors import InvalidInputError
@@ -236,13 +236,15 @@ class Results:
     Attributes
     ----------
     outdated : runs that are left out, because the same dataset was trained on with other data later.
+    first_looks : names of runs that were trained for a first look.
     """
 
     runs: tuple[FinishedRun, ...]
     outdated: tuple[FinishedRun, ...] = ()
+    first_looks: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, runs: Iterable[FinishedRun]) -> "Results":
+    def of(cls, runs: Iterable[FinishedRun], first_looks: Iterable[str] = ()) -> "Results":
         """Keep, for each dataset, the runs on the data that was trained on last: a name may have meant other graphs."""
         found, latest = list(runs), set()
         for of_dataset in grouped(found, lambda run: run.dataset).values():
@@ -250,7 +252,9 @@ class Results:
             newest = max(versions.values(), key=lambda group: max(run.finished for run in group))
             latest |= {run.name for run in newest}
         return cls(
-            tuple(run for run in found if run.name in latest), tuple(run for run in found if run.name not in latest)
+            tuple(run for run in found if run.name in latest),
+            tuple(run for run in found if run.name not in latest),
+            frozenset(first_looks),
         )
 
     @cached_property
@@ -317,7 +321,7 @@ def read_results(root: Path, sweep: str | None) -> tuple[Results, list[SweepCall
     chosen = [run for run in found if not calls or run.name in calls[-1].runs]
     if not chosen:
         raise InvalidInputError(f"the runs of {sweep!r} are not in {str(root)!r} any more. Do the sweep again.")
-    return Results.of(chosen), calls
+    return Results.of(chosen, first_looks(root)), calls
 
 
 def datasets_of(cells: Iterable[Cell]) -> list[str]:

@@ -1,9 +1,11 @@
-"""The answer at the top: does LEAP help, where, and at what cost, in sentences made of the numbers."""
+"""The first section: the answer, then what the numbers of all datasets together say."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from leap.pipeline.reports.comparisons import BaselineTest, compare, p_text, pairs, rankings
+from leap.pipeline.reports.answer import Answer
+from leap.pipeline.reports.comparisons import BaselineTest, against_baselines, p_sign, p_text, pairs, rankings
 from leap.pipeline.reports.cost import bytes_text, epoch_ratios, seconds_text
 from leap.pipeline.reports.names import (
     ACCURACY,
@@ -16,6 +18,7 @@ from leap.pipeline.reports.names import (
     counted,
     dataset_label,
     encoding_label,
+    has_leap,
     joined,
 )
 from leap.pipeline.reports.page import Section
@@ -27,17 +30,22 @@ Facts = dict[str, Any]
 Scored = dict[str, tuple[float, Cell]]  # by encoding, the mean
 
 
-def summary(results: Results) -> Section:
-    """Return the first section of the page."""
-    facts: Facts = {"runs": len(results.runs), "datasets": sorted({run.dataset for run in results.runs})}
+def summary(results: Results, whole: Answer, each: Sequence[Answer]) -> Section:
+    """Return the first section of the page, which begins with the answer."""
+    facts: Facts = {
+        "runs": len(results.runs),
+        "datasets": sorted({run.dataset for run in results.runs}),
+        "answer": whole.facts,
+        "answers": [one.facts for one in each],
+    }
     networks = [
         {cell.run.encoding: (mean, cell) for cell in cells if (mean := cell.mean()) is not None}
         for _, cells in sorted(grouped(results.validated.values(), lambda cell: cell.run.key[:2]).items())
     ]
+    over_datasets = [_shown(results, facts), _over_nothing(networks, facts), _over_baselines(networks, facts)]
     paragraphs = [
-        _shown(results, facts),
-        _over_nothing(networks, facts),
-        _over_baselines(networks, facts),
+        whole.text,
+        *(over_datasets if len(each) > 1 else []),  # with one dataset the answer says it all
         _ranked(results, facts),
         _reproduced(results, facts),
         _cost(results, facts),
@@ -82,13 +90,13 @@ def _over_baselines(networks: list[Scored], facts: Facts) -> str:
     """Say how far the better LEAP stands above the best baseline, over datasets and backbones."""
     gains = []
     for scored in networks:
-        ours = [entry for name, entry in scored.items() if "leap" in name]
+        ours = [entry for name, entry in scored.items() if has_leap(name)]
         theirs = [scored[name] for name in BASELINES if name in scored]
         if ours and theirs:
             (top, winner), (low, rival) = (max(entries, key=lambda entry: entry[0]) for entries in (ours, theirs))
             gains.append((top - low, winner, rival))
     if not gains:
-        return "No network was run both with LEAP and with a baseline on the same dataset, so nothing can be compared."
+        return ""
     wins = sum(gain > -SAME for gain, _, _ in gains)
     facts["cells"], facts["cells_won"] = len(gains), wins
     least, most = (choose(gains, key=lambda entry: entry[0]) for choose in (min, max))
@@ -103,12 +111,12 @@ def _gain(difference: float, ours: Cell, theirs: Cell) -> str:
     run = ours.run
     where = f"on {run.label} with {backbone_label(run.backbone)}"
     methods = f"{encoding_label(run.encoding)} against {against_label(theirs.run.encoding)}"
-    return f"{run.metric.text(difference, sign=True)} {_unit(run.metric)} {where} ({methods})"
+    return f"{run.metric.text(difference, sign=True)} {run.metric.points} {where} ({methods})"
 
 
 def _shown(results: Results, facts: Facts) -> str:
-    """Say which differences from a baseline are shown, how large they are and how surely; the page opens with it."""
-    made = compare(results)
+    """Say which differences from a baseline are shown, how large they are and how surely."""
+    made = against_baselines(results)
     if not made:
         return (
             "Whether LEAP differs from a baseline cannot be tested: they share fewer than two folds or seeds."
@@ -151,7 +159,7 @@ def _against(shown: list[BaselineTest], made: list[BaselineTest]) -> str:
             total_text = str(total) if words else counted(total, "comparison")
             by_metric = grouped(found, lambda one: one.run.metric)
             sizes = joined([_sizes(metric, of_metric) for metric, of_metric in by_metric.items()])
-            p = _p([one.corrected_p for one in found])
+            p = p_sign([one.corrected_p for one in found])
             words.append(f"than {against_label(baseline)} in {len(found)} of {total_text}, by {sizes} (p {p})")
     return "; ".join(words)
 
@@ -162,32 +170,22 @@ def _largest(shown: list[BaselineTest]) -> str:
     one = max(most, key=lambda one: abs(one.test.difference))
     run = one.run
     return (
-        f"The largest difference is {run.metric.text(one.test.difference, sign=True)} {_unit(run.metric)}: "
+        f"The largest difference is {run.metric.text(one.test.difference, sign=True)} {run.metric.points}: "
         f"{encoding_label(run.encoding)} against {against_label(one.baseline)} on {run.label} with "
-        f"{backbone_label(run.backbone)} (p {_p([one.corrected_p])})."
+        f"{backbone_label(run.backbone)} (p {p_sign([one.corrected_p])})."
     )
-
-
-def _p(values: list[float]) -> str:
-    """Return the largest of p-values after the sign that says so."""
-    text = p_text(max(values))
-    return text if text.startswith("<") else f"{'=' if len(values) == 1 else '≤'} {text}"
 
 
 def _sizes(metric: Metric, found: list[BaselineTest]) -> str:
     sizes = sorted(abs(one.test.difference) for one in found)
     ends = dict.fromkeys(metric.text(size) for size in (sizes[0], sizes[-1]))
-    return f"{' to '.join(ends)} {_unit(metric)}"
-
-
-def _unit(metric: Metric) -> str:
-    return "percentage points" if metric.factor == 100 else metric.label
+    return f"{' to '.join(ends)} {metric.points}"
 
 
 def _ranked(results: Results, facts: Facts) -> str:
     blocks = list(rankings(results.validated).values())
     overall = average_ranks(blocks)
-    if not any("leap" in name for name in overall):
+    if not any(has_leap(name) for name in overall):
         return ""
     facts["average_ranks"] = overall
     ordered = sorted(overall.items(), key=lambda entry: entry[1])
@@ -216,7 +214,7 @@ def _cost(results: Results, facts: Facts) -> str:
         return ""
     facts["epoch_ratios"] = ratios
     sentence = f"Time of an epoch relative to no encoding: {words}."
-    made = [run for run in results.shown if "leap" in run.encoding and run.preprocessing_seconds is not None]
+    made = [run for run in results.shown if has_leap(run.encoding) and run.preprocessing_seconds is not None]
     if made:
         dearest = max(made, key=lambda run: run.preprocessing_seconds or 0)
         size = f" and {bytes_text(dearest.preprocessing_bytes)} in the store" if dearest.preprocessing_bytes else ""
@@ -263,3 +261,10 @@ def _without_score(results: Results, facts: Facts) -> str:
         f"No score, because it is not a number: {counted(sum(found.values()), 'fold')} of {shown}. The means are over "
         "the other folds."
     )
+
+
+def dataset_by_dataset(each: Sequence[Answer]) -> Section | None:
+    """Return the answers of several datasets."""
+    if len(each) < 2:
+        return None
+    return Section("answers", "Dataset by dataset", tuple(f"{one.headline} {one.details}" for one in each))

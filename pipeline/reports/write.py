@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,11 +14,12 @@ from leap.pipeline import reports
 from leap.pipeline.datasets import known_names
 from leap.pipeline.events import Reporter
 from leap.pipeline.reports import comparisons, cost, reproduction, scores, spread
+from leap.pipeline.reports.answer import Answer, answer
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
 from leap.pipeline.reports.names import by, counted, joined
 from leap.pipeline.reports.page import Missing, Section, page
 from leap.pipeline.reports.runs import FinishedRun, Results, last_day, read_results
-from leap.pipeline.reports.summary import summary
+from leap.pipeline.reports.summary import dataset_by_dataset, summary
 from leap.pipeline.reports.table import WRITERS
 from leap.store import Store
 from leap.store.disk import replacing
@@ -62,6 +63,8 @@ class ReportResult:
     Attributes
     ----------
     index : the page.
+    answer : does LEAP help? Of all datasets together, if there are several.
+    answers : of each dataset.
     tables, figures : files beside it, by name.
     summary : the sentences at the top.
     numbers : what they are made of.
@@ -69,6 +72,8 @@ class ReportResult:
     """
 
     index: Path
+    answer: Answer
+    answers: list[Answer]
     tables: dict[str, list[Path]]
     figures: dict[str, list[Path]]
     summary: list[str]
@@ -81,7 +86,8 @@ class ReportResult:
             kind: {name: list(map(str, paths)) for name, paths in getattr(self, kind).items()}
             for kind in ("tables", "figures")
         }
-        return {"stage": "report", **asdict(self), "index": str(self.index), **files}
+        values = {**asdict(self), "answer": self.answer.text, "answers": [one.text for one in self.answers]}
+        return {"stage": "report", **values, "index": str(self.index), **files}
 
 
 def report(
@@ -110,20 +116,24 @@ def report(
     """
     out = Path(out)
     results, _ = read_results(Path(runs), sweep)
-    sections, missing = make_sections(results, store, graph)
+    whole, each = answer(results)
+    sections, missing = make_sections(results, whole, each, store, graph)
     with writing_to(out, "--out"):
         tables = _write_tables(out / "tables", sections)
         figures, pictures = _write_figures(out / "figures", sections, reporter or Reporter())
-        write(out / "index.html", page(sections, pictures, missing, _about(results)).encode())
+        write(out / "index.html", page(sections, pictures, missing, whole.headline, _about(results)).encode())
     first = sections[0]
     return ReportResult(
-        out / "index.html", tables, figures, list(first.paragraphs), first.facts, list(map(str, missing))
+        out / "index.html", whole, each, tables, figures, list(first.paragraphs), first.facts, list(map(str, missing))
     )
 
 
-def make_sections(results: Results, store: Store | None, graph: int | None) -> tuple[list[Section], list[Missing]]:
+def make_sections(
+    results: Results, whole: Answer, each: Sequence[Answer], store: Store | None, graph: int | None
+) -> tuple[list[Section], list[Missing]]:
     """Return the sections that the runs allow, in order, and what is missing."""
-    sections = [summary(results)]
+    of_datasets = dataset_by_dataset(each)
+    sections = [summary(results, whole, each), *([of_datasets] if of_datasets else [])]
     lacking: dict[tuple[str, ...], list[str]] = {}
     for entry in SECTIONS:
         made = entry.make(results)

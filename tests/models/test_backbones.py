@@ -75,12 +75,14 @@ def test_gps_computes_what_its_layers_do(is_training):
     torch.testing.assert_close(model(x, batch), model.readout(plain))
 
 
-def test_nomp_ignores_edges_and_gin_sums_neighbours():
+def test_nomp_and_mlp_ignore_edges_and_gin_sums_neighbours():
     torch.manual_seed(0)
     nomp, gin = make_backbone("nomp", 3, 4).eval(), make_backbone("gin", 3, 4, layers=1)
+    mlp = make_backbone("mlp", 3, 4, layers=2)
     x = torch.randn(7, 3)
     batch, bare = batch_of(EDGES, [0, 3, 4, 7]), batch_of(EDGES[:, :0], [0, 3, 4, 7])
     torch.testing.assert_close(nomp(x, batch), nomp(x, bare))
+    torch.testing.assert_close(mlp(x, batch), mlp.layers[1](mlp.layers[0](x).relu()))
     adjacency = torch.eye(7)
     adjacency[batch.edge_index[0], batch.edge_index[1]] = 1
     torch.testing.assert_close(gin(x, batch), gin.layers[0].nn(adjacency @ x))

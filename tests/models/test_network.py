@@ -41,7 +41,7 @@ def seeded(config: NetworkConfig, facts: DatasetFacts = LETTER, seed: int = 42) 
 
 @pytest.mark.parametrize(
     ("backbone", "alone", "encoded"),
-    [("gcn", 3759, 4079), ("gat", 4045, 4365), ("gin", 3759, 4079), ("nomp", 3583, 3743)],
+    [("gcn", 3759, 4079), ("gat", 4045, 4365), ("gin", 3759, 4079), ("nomp", 3583, 3743), ("mlp", 3759, 4079)],
 )
 def test_backbones_have_the_published_sizes_on_letter(backbone, alone, encoded):
     assert seeded(NetworkConfig(backbone=backbone, encoding="none")).count_parameters() == {

@@ -35,7 +35,7 @@ BLOCKS = [
 CONFIGS = [
     *(
         NetworkConfig(backbone=b, encoding=e)
-        for b, e in product(("gcn", "gat", "gin", "nomp"), ("none", "rwpe", "lape"))
+        for b, e in product(("gcn", "gat", "gin", "nomp", "mlp"), ("none", "rwpe", "lape"))
     ),
     *(
         NetworkConfig(backbone=b, encoding=e, projection=p)

@@ -67,6 +67,12 @@ def test_what_the_paper_did_is_said_with_the_dataset():
     assert dataset_card("MUTAG").select == "loss"
 
 
+def test_a_dataset_is_judged_by_its_own_metric_else_by_its_tasks():
+    assert dataset_card("minesweeper").judged_by("node-classification") == "auroc"
+    assert dataset_card("roman-empire").judged_by("node-classification") == "accuracy"
+    assert dataset_card("mine").judged_by("graph-regression") == "r2"
+
+
 def test_stand_ins_stand_in_for_datasets_of_the_same_size(tmp_path):
     cards = {info.name: info.card for info in catalog(tmp_path)}
     stand_ins = [card for card in cards.values() if card.stand_in_for is not None]

@@ -91,7 +91,7 @@ def test_every_table_is_there_in_three_formats(written):
 
 def test_every_figure_is_there_as_svg_and_png(written):
     kinds = Counter(name.split("-")[0] for name in written.figures)
-    assert set(kinds) == {"boxes", "dimension", "ect", "curves", "cost"}
+    assert set(kinds) == {"boxes", "dimension", "ect", "curves", "cost", "tradeoff", "differences", "critical"}
     assert kinds["curves"] == 12
     assert {"boxes-COX2", "boxes-letters-high", "boxes-alchemy_full", "boxes-hiv"} <= set(written.figures)
     assert {"dimension-Letter-high-nomp", "ect-Letter-high-nomp-leap-f-conv1d"} <= set(written.figures)
@@ -103,6 +103,7 @@ def test_every_figure_is_there_as_svg_and_png(written):
 def test_every_section_is_there_and_only_the_picture_of_a_graph_is_missing(page, written):
     assert page.sections == [
         "summary",
+        "answers",
         "main",
         "published",
         "comparisons",
@@ -179,7 +180,7 @@ def test_both_choices_of_the_projection_are_shown(written):
 def test_the_summary_answers_in_numbers(written):
     text = " ".join(written.summary)
     assert re.search(r"alone or shared, in \d+ of 16 combinations", text)
-    assert "corrected for the 108 comparisons of this report" in written.summary[0]
+    assert "corrected for the 108 comparisons of this report" in written.summary[1]
     assert "has 140 cells, of which 40 were run" in text
     assert written.numbers["published"]["cells"] == 40
     assert min(written.numbers["average_ranks"], key=written.numbers["average_ranks"].get) == "leap-l"
@@ -234,6 +235,6 @@ def test_one_run_alone_makes_a_report_whatever_its_dataset_is_called(made, tmp_p
     assert "my $graphs_{1} &amp; &lt;b&gt;more&lt;b&gt;" in text
     assert r"my \$graphs\_\{1\} \& $<$b$>$more" in written.tables["main"][2].read_text()
     assert all(path.is_file() for paths in written.figures.values() for path in paths)
-    assert "nothing can be compared" in written.summary[0]
+    assert "no network has a score both with LEAP and without an encoding" in written.summary[0]
     assert {"main", "cost"} <= set(written.tables)
     assert any("leap sweep paper-hops" in note for note in written.notes)

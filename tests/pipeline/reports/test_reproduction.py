@@ -7,6 +7,7 @@ import pytest
 
 from leap.pipeline import report
 from leap.pipeline.published import find
+from leap.pipeline.reports.answer import answer
 from leap.pipeline.reports.reproduction import beside_the_paper, lead, printed, reproduction
 from leap.pipeline.reports.runs import Results
 from leap.pipeline.reports.summary import summary
@@ -101,7 +102,8 @@ def test_a_part_of_the_table_is_called_one_and_stand_ins_are_none(made):
 
 
 def test_the_summary_and_its_numbers_have_the_counts(whole, tmp_path):
-    section = summary(whole(FAR))
+    results = whole(FAR)
+    section = summary(results, *answer(results))
     assert section.facts["published"] == {
         "cells": 140,
         "within_two_std": 138,

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leap.pipeline.published import lookup
+from leap.pipeline.reports.answer import answer
 from leap.pipeline.reports.cost import bytes_text, cost, seconds_text
 from leap.pipeline.reports.runs import Results
 from leap.pipeline.reports.scores import best, dect, projections, synthetic
@@ -204,13 +205,13 @@ def test_the_summary_counts_wins_and_names_both_ends_of_the_margin(results):
         ("yours", GCN_NONE, [0.9, 0.9]),
         ("yours", GCN_LEAP, [0.8, 0.8]),
     )
-    section = summary(found)
+    section = summary(found, *answer(found))
     assert section.facts["cells"] == 2
     assert section.facts["cells_won"] == 1
     # The better LEAP: 0.7 and 0.8; without encoding: 0.5 and 0.9.
     assert section.facts["without_and_with_leap"] == {"gcn": pytest.approx([0.7, 0.75])}
-    assert "from 70.0 to 75.0 % for GCN, averaged over 2 datasets" in section.paragraphs[1]
+    assert "from 70.0 to 75.0 % for GCN, averaged over 2 datasets" in section.paragraphs[2]
     assert (
         "ranges from −10.0 percentage points on yours with GCN (LEAP-L against no encoding) to +10.0 percentage points "
         "on mine with GCN (LEAP-F against RWPE)"
-    ) in section.paragraphs[2]
+    ) in section.paragraphs[3]

@@ -15,6 +15,8 @@ from leap.pipeline.reports.statistics import (
     holm,
     mean_and_spread,
     paired_test,
+    range_quantile,
+    rank_test,
     ranks,
     verdict,
 )
@@ -39,6 +41,22 @@ def test_without_overlap_the_corrected_test_is_the_ordinary_t_test(values):
     ours = corrected_resampled_t_test(values, 0.0)
     assert ours.statistic == pytest.approx(ordinary.statistic, rel=1e-9, abs=1e-12)
     assert ours.p == pytest.approx(ordinary.pvalue, rel=1e-9)
+
+
+@given(NUMBERS.filter(lambda values: np.std(values) > 1e-3))
+def test_without_overlap_the_interval_is_that_of_the_ordinary_t_test(values):
+    ordinary = scipy.stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    ours = corrected_resampled_t_test(values, 0.0)
+    assert ours.interval() == pytest.approx((ordinary.low, ordinary.high), rel=1e-7, abs=1e-9)
+    assert (ours.interval()[0] > 0 or ours.interval()[1] < 0) == (ours.p < 0.05)
+
+
+def test_the_interval_is_as_wide_as_the_corrected_error():
+    differences = np.array([1.2, 0.4, 2.2, -0.3, 1.6])
+    error = math.sqrt(differences.var(ddof=1) * (1 / 5 + 1 / 3))
+    reach = 2.7764451 * error  # 97.5 % quantile of t with four degrees of freedom
+    interval = corrected_resampled_t_test(differences.tolist(), 1 / 3).interval()
+    assert interval == pytest.approx((differences.mean() - reach, differences.mean() + reach))
 
 
 def test_the_correction_is_nadeau_and_bengios():
@@ -139,3 +157,41 @@ def test_distance_is_in_published_standard_deviations():
     assert distance(80.0, 82.0, None) is None
     assert distance(100.0, 100.0, 0.0) == 0.0
     assert distance(99.0, 100.0, 0.0) is None
+
+
+SCORES = st.integers(2, 6).flatmap(
+    lambda methods: st.lists(st.lists(st.integers(0, 4), min_size=methods, max_size=methods), min_size=2, max_size=12)
+)
+
+
+@given(SCORES.filter(lambda rows: len(rows[0]) > 2 and any(len(set(row)) > 1 for row in rows)))
+def test_the_rank_test_is_scipys_friedman_test(rows):
+    ours = rank_test([dict(zip("abcdef", map(float, row), strict=False)) for row in rows])
+    theirs = scipy.stats.friedmanchisquare(*zip(*rows, strict=True))
+    assert (ours.statistic, ours.p) == pytest.approx((theirs.statistic, theirs.pvalue), abs=1e-9)
+
+
+def test_methods_that_always_tie_do_not_differ():
+    test = rank_test([{"a": 1.0, "b": 1.0}] * 6)
+    assert (test.statistic, test.p, test.alike()) == (0.0, 1.0, [["a", "b"]])
+
+
+def test_critical_differences_are_those_of_demsars_table():
+    printed = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}
+    ours = {count: round(range_quantile(count, 0.95) / math.sqrt(2), 3) for count in printed}
+    assert ours == pytest.approx(printed, abs=0.0011)  # some are printed rounded down
+    assert range_quantile(5, 0.95) == pytest.approx(scipy.stats.studentized_range.ppf(0.95, 5, np.inf), abs=1e-6)
+
+
+def test_the_critical_difference_of_demsars_example():
+    """Four methods on 14 datasets: 2.569 · sqrt(4 · 5 / (6 · 14)), printed as 1.25."""
+    test = rank_test([{"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}] * 14)
+    assert test.critical_difference == pytest.approx(1.25, abs=0.005)
+
+
+def test_groups_without_a_shown_difference_are_the_largest_ones():
+    far = rank_test([{"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}] * 10)
+    assert far.critical_difference == pytest.approx(2.569 * math.sqrt(4 * 5 / 60), abs=1e-3)  # 1.48
+    assert far.alike() == [["a", "b"], ["b", "c"], ["c", "d"]]
+    few = rank_test([{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 2.0}] * 3)
+    assert few.alike() == [["a", "b"]]

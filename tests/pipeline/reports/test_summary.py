@@ -9,6 +9,7 @@ import scipy.stats
 
 from leap.models.network_config import NetworkConfig
 from leap.pipeline import report
+from leap.pipeline.reports.answer import answer
 from leap.pipeline.reports.runs import Results
 from leap.pipeline.reports.summary import summary
 from leap.pipeline.training.options import TrainOptions
@@ -33,22 +34,32 @@ def test_runs_on_earlier_data_of_the_same_name_are_left_out_and_said_to_be(tmp_p
     assert any(
         text.startswith("Left out: 2 earlier runs on other data under the name mine.") for text in written.summary
     )
-    assert "from 50.0 to 70.0 %" in " ".join(written.summary)
+    assert "70.0 % accuracy with it, 50.0 % without" in written.summary[0]
     table = (tmp_path / "report" / "tables" / "main.md").read_text()
     assert "90.0" not in table
     assert "70.0" in table
 
 
-def test_the_second_paragraph_compares_with_no_encoding_and_ties_are_shared(tmp_path):
+def test_with_several_datasets_means_are_compared_over_all_and_ties_are_shared(tmp_path):
     root = tmp_path / "runs"
-    for encoding, scores in (("none", [0.4, 0.5]), ("rwpe", [0.7, 0.8]), ("leap-f", [0.8, 0.7])):
-        write_run(root, "mine", TrainOptions(network=NetworkConfig(encoding=encoding), folds=2), scores)
+    for dataset in ("mine", "yours"):
+        for encoding, scores in (("none", [0.4, 0.5]), ("rwpe", [0.7, 0.8]), ("leap-f", [0.8, 0.7])):
+            write_run(root, dataset, TrainOptions(network=NetworkConfig(encoding=encoding), folds=2), scores)
     written = report(root, tmp_path / "report")
-    assert written.summary[1] == "With LEAP instead of no encoding, mean accuracy goes from 45.0 to 75.0 % for GCN."
-    assert "alone or shared, in 1 of 1 combination of" in written.summary[2]
+    assert written.summary[2] == (
+        "With LEAP instead of no encoding, mean accuracy goes from 45.0 to 75.0 % for GCN, averaged over 2 datasets."
+    )
+    assert "alone or shared, in 2 of 2 combinations of" in written.summary[3]
     page = (tmp_path / "report" / "index.html").read_text()
-    assert "3 runs (seed 42) with 6 folds on mine; the last one finished on 20" in page
+    assert "6 runs (seed 42) with 12 folds on mine and yours; the last one finished on 20" in page
     assert any(note.endswith("leap sweep paper-hops --on DATASET") for note in written.notes)
+
+
+def comparisons_of(runs):
+    """Return the paragraph on all comparisons, and its facts."""
+    results = Results.of(runs)
+    section = summary(results, *answer(results))
+    return section.paragraphs[1], section.facts["comparisons"]
 
 
 NONE, RWPE, LEAP_F, LEAP_L = ({"backbone": "gcn", "encoding": name} for name in ("none", "rwpe", "leap-f", "leap-l"))
@@ -62,7 +73,7 @@ def p_value(differences):
     return 2 * scipy.stats.t.sf(abs(np.mean(differences) / error), 4)
 
 
-def test_the_page_opens_with_the_differences_shown_their_sizes_and_corrected_p_values(made):
+def test_the_differences_shown_have_their_sizes_and_corrected_p_values(made):
     """Of three: one far better, one clearly worse, one that differs by chance. With three seeds, averaged by fold."""
     differences = {
         ("mine", "none"): 0.2 + WOBBLE,
@@ -76,27 +87,26 @@ def test_the_page_opens_with_the_differences_shown_their_sizes_and_corrected_p_v
             (name, (NONE if other == "none" else RWPE) | {"seed": seed}, list(FOLDS + shift - away))
             for (name, other), away in differences.items()
         ]
-    section = summary(Results.of(made(*entries)))
+    text, facts = comparisons_of(made(*entries))
     p = [p_value(each) for each in differences.values()]
     assert p[0] < p[1] < p[2]
     better, worse, rest = 3 * p[0], 2 * p[1], p[2]
     assert better < 0.001 < worse < 0.05 < rest
-    assert section.paragraphs[0] == (
+    assert text == (
         "LEAP is shown to be better than no encoding in 1 of 2 comparisons, by 20.0 percentage points (p < 0.001). "
         f"LEAP is shown to be worse than RWPE in 1 of 1 comparison, by 1.0 percentage points (p = {worse:.3f}). "
         "The largest difference is +20.0 percentage points: LEAP-L against no encoding on mine with GCN (p < 0.001). "
         "1 comparison shows no difference, which does not prove the methods equal: with few folds only large "
         "differences show. All p-values are paired by fold and corrected for the 3 comparisons of this report."
     )
-    facts = section.facts["comparisons"]
     assert (facts["all"], facts["better"], facts["worse"]) == (3, 1, 1)
     assert [one["corrected_p"] for one in facts["shown"]] == pytest.approx([better, worse])
 
 
 def test_no_difference_is_claimed_only_where_none_is_shown(made):
     chance = 0.001 + 3 * WOBBLE
-    section = summary(Results.of(made(("mine", LEAP_L, list(FOLDS)), ("mine", NONE, list(FOLDS - chance)))))
-    assert section.paragraphs[0] == (
+    entries = [("mine", LEAP_L, list(FOLDS)), ("mine", NONE, list(FOLDS - chance)), ("yours", NONE, list(FOLDS))]
+    assert comparisons_of(made(*entries))[0] == (
         "No difference between LEAP and a baseline is shown, which does not prove the methods equal: with few folds "
         "only large differences show. The smallest p-value, paired by fold and corrected for the 1 comparison of this "
         f"report, is {p_value(chance):.3f}."
@@ -112,7 +122,7 @@ def test_differences_of_several_metrics_and_of_triads_are_shown_each_in_its_unit
         ("alchemy_full", LEAP_F, list(FOLDS)),
         ("alchemy_full", NONE, list(FOLDS - 0.2 + WOBBLE)),
     ]
-    text = summary(Results.of(made(*entries))).paragraphs[0]
+    text, _ = comparisons_of(made(*entries))
     assert "in 3 of 3 comparisons, by 0.200 R² and 10.0 to 75.0 percentage points (p < 0.001)" in text
     assert "+75.0 percentage points: LEAP-F against no encoding on triads with GCN" in text
     assert "no difference" not in text
@@ -124,7 +134,7 @@ def test_a_single_split_says_that_seeds_were_compared(made):
         for seed in (1, 2, 3)
         for network, score in ((LEAP_L, 0.8), (NONE, 0.5 - 0.002 * seed))
     ]
-    text = summary(Results.of(made(*entries))).paragraphs[0]
+    text, _ = comparisons_of(made(*entries, ("mine", NONE, list(FOLDS))))
     assert text.endswith(
         "On romanesque (stand-in for roman-empire) they are about other seeds alone, as there is one split."
     )

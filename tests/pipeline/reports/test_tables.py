@@ -10,7 +10,7 @@ import scipy.stats
 
 from leap.pipeline import report
 from leap.pipeline.published import lookup
-from leap.pipeline.reports.comparisons import compare, comparisons
+from leap.pipeline.reports.comparisons import against_baselines, comparisons
 from leap.pipeline.reports.cost import epoch_ratios
 from leap.pipeline.reports.names import ACCURACY, AUROC, dataset_label
 from leap.pipeline.reports.runs import Results
@@ -144,7 +144,7 @@ def test_comparisons_are_paired_by_fold_and_seed_and_corrected(made):
         ("BZR", NONE, theirs),
         ("BZR", NONE | {"encoding": "rwpe"}, others),
     )
-    against_none, against_rwpe = compare(Results(tuple(runs)))
+    against_none, against_rwpe = against_baselines(Results(tuple(runs)))
     p_values = []
     for one, baseline in ((against_none, theirs), (against_rwpe, others)):
         differences = np.array(ours) - np.array(baseline)
@@ -162,13 +162,13 @@ def test_comparisons_are_paired_by_fold_and_seed_and_corrected(made):
 
 def test_seeds_on_the_same_folds_add_no_degrees_of_freedom(made):
     ours, theirs = [0.80, 0.83, 0.81], [0.79, 0.80, 0.81]
-    (once,) = compare(Results(tuple(made(("BZR", LEAP_L, ours), ("BZR", NONE, theirs)))))
+    (once,) = against_baselines(Results(tuple(made(("BZR", LEAP_L, ours), ("BZR", NONE, theirs)))))
     more = [("BZR", options | {"seed": seed}, values) for seed in (1, 2) for options, values in _both(ours, theirs)]
-    (thrice,) = compare(Results(tuple(made(*more))))
+    (thrice,) = against_baselines(Results(tuple(made(*more))))
     assert thrice.test.pairs == once.test.pairs == 3
     assert thrice.test.p == pytest.approx(once.test.p, rel=1e-9)
     split = [("BZR", options | {"split_seed": 7}, values) for options, values in _both(ours, theirs)]
-    (repeated,) = compare(Results(tuple(made(*split))))
+    (repeated,) = against_baselines(Results(tuple(made(*split))))
     assert repeated.test.pairs == 6
 
 
@@ -182,7 +182,7 @@ def test_split_seeds_mean_nothing_where_the_dataset_has_masks(made):
         for split in (42, 7)
         for options, values in _both([0.80, 0.83, 0.81], [0.79, 0.80, 0.81])
     ]
-    (one,) = compare(Results(tuple(made(*entries))))
+    (one,) = against_baselines(Results(tuple(made(*entries))))
     assert one.test.pairs == 3
 
 
@@ -193,7 +193,7 @@ def test_a_single_split_compares_seeds_and_says_so(made):
         for options, value in ((LEAP_L, 0.8), (NONE, 0.7 - 0.01 * seed))
     ]
     results = Results(tuple(made(*entries)))
-    (one,) = compare(results)
+    (one,) = against_baselines(results)
     assert (one.test.pairs, one.test.over) == (3, "seeds")
     caption = comparisons(results).tables[0].caption
     assert "there is one split, and the ordinary t-test compares seeds" in caption

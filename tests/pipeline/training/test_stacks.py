@@ -224,9 +224,9 @@ def sizes_of_steps(monkeypatch):
     """How many networks each step had."""
     sizes, step = [], StackAdam.step
 
-    def noting(self, gradients, rates):
+    def noting(self, gradients, rates, decays):
         sizes.append(len(rates))
-        step(self, gradients, rates)
+        step(self, gradients, rates, decays)
 
     monkeypatch.setattr(StackAdam, "step", noting)
     return sizes

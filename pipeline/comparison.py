@@ -1,0 +1,154 @@
+"""`compare`: train the recommended encodings, answer whether LEAP helps, and write the page, in one call."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leap.pipeline import reports
+from leap.pipeline.engine.plan import RunsPlan, known_size
+from leap.pipeline.engine.sweep import SweepResult, plan_sweep, sweep
+from leap.pipeline.events import Event
+from leap.pipeline.experiments.expand import SweepSelection
+from leap.pipeline.experiments.recommended import comparison
+from leap.pipeline.experiments.sweep_file import SweepFile
+from leap.pipeline.stages.context import Context
+from leap.pipeline.stages.ingest import IngestOptions, ingest
+from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
+from leap.store import LeapError
+from leap.store.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """A comparison that is over; `report` is None if no run has a result."""
+
+    swept: SweepResult
+    report: "reports.ReportResult | None"
+
+    @property
+    def answer(self) -> str:
+        """Does LEAP help? One paragraph; of several datasets it speaks of all together."""
+        return "" if self.report is None else self.report.answer.text
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values, the object that `--json` prints."""
+        told: dict[str, Any] = {"answer": None, "datasets": [], "page": None}
+        if self.report is not None:
+            datasets = [one.facts | {"answer": one.text} for one in self.report.answers]
+            told = {"answer": self.answer, "datasets": datasets, "page": str(self.report.index)}
+        return {**self.swept.as_json(), "stage": "compare", **told}
+
+
+def compare(
+    datasets: Sequence[str],
+    context: Context | None = None,
+    *,
+    quick: bool = False,
+    selection: SweepSelection | None = None,
+    reading: IngestOptions | None = None,
+    runs: Path | str = DEFAULT_RUNS,
+    out: Path | str = "report",
+    budget_gb: float = DEFAULT_BUDGET_GB,
+    memory_gb: float = 2.0,
+    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    stack: int | None = None,
+    device: str = "auto",
+    command: str = "",
+    on_event: Callable[[Event], None] | None = None,
+) -> CompareResult:
+    """Answer whether LEAP helps: train the recommended encodings, with and without message passing, on datasets.
+
+    Like a sweep it may be stopped at any moment and called again. The answer is about the runs of this very request.
+
+    Parameters
+    ----------
+    datasets : names that `leap datasets` lists, or paths of your own graphs.
+    quick : a first look with one seed and few epochs; its runs never mix with those of a full comparison.
+    selection : a part of the recommended networks, or other options for all of them.
+    reading : how datasets are read.
+    out : folder of the page.
+    runs, budget_gb, memory_gb, checkpoint_steps, stack, device, command, on_event : as for `sweep`.
+
+    Raises
+    ------
+    InvalidInputError
+        If no run at all can be done, because of what was asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from leap.pipeline import Context, Workforce, compare
+    >>> from leap.pipeline.experiments.expand import SweepSelection
+    >>> from leap.store import Store
+    >>> folder = tempfile.mkdtemp()
+    >>> context = Context(Store.open(f"{folder}/store"), workforce=Workforce(0))
+    >>> few = {"backbone": "gcn", "encoding": ["none", "leap-f"]}
+    >>> small = SweepSelection(few, {"epochs": 1, "folds": 2, "batch_size": 256})
+    >>> result = compare(
+    ...     ["letters-low"], context, quick=True, selection=small, runs=f"{folder}/runs", out=f"{folder}/report"
+    ... )
+    >>> result.answer[:29]
+    'First look, at most 1 epoch: '
+    """
+    context = context or Context()
+    file = _file(datasets, context, quick, selection, reading, is_plan=False)
+    swept = sweep(
+        file,
+        context,
+        selection=selection,
+        runs=runs,
+        budget_gb=budget_gb,
+        memory_gb=memory_gb,
+        checkpoint_steps=checkpoint_steps,
+        stack=stack,
+        device=device,
+        command=command,
+        on_event=on_event,
+    )
+    if len(swept.failed) == len(swept.outcomes):
+        return CompareResult(swept, None)
+    page = reports.report(runs, out, store=context.store, sweep=file.name, reporter=context.reporter)
+    return CompareResult(swept, page)
+
+
+def plan_comparison(
+    datasets: Sequence[str],
+    context: Context | None = None,
+    *,
+    quick: bool = False,
+    selection: SweepSelection | None = None,
+    reading: IngestOptions | None = None,
+    runs: Path | str = DEFAULT_RUNS,
+    stack: int | None = None,
+) -> RunsPlan:
+    """Return the plan of a comparison. Nothing is downloaded, read or made; what is known about the data is used."""
+    context = context or Context()
+    file = _file(datasets, context, quick, selection, reading, is_plan=True)
+    return plan_sweep(file, context, selection=selection, runs=runs, stack=stack)
+
+
+def _file(
+    datasets: Sequence[str],
+    context: Context,
+    quick: bool,
+    selection: SweepSelection | None,
+    reading: IngestOptions | None,
+    *,
+    is_plan: bool,
+) -> SweepFile:
+    reading = reading or IngestOptions()
+    if not datasets:
+        raise InvalidInputError("no dataset is given. Name one that 'leap datasets' lists, or the path of your own.")
+    sizes: dict[str, tuple[int, int] | None] = {}
+    for dataset in datasets:
+        sizes[dataset] = known_size(dataset, reading, context)
+        if sizes[dataset] is None and not is_plan:
+            with contextlib.suppress(LeapError):  # the sweep says what is wrong, and goes on with the others
+                ingest(dataset, options=reading, context=context)
+                sizes[dataset] = known_size(dataset, reading, context)
+    if selection is not None and "backbone" in selection.only:  # chosen whatever the sizes
+        sizes = dict.fromkeys(sizes)
+    return comparison(sizes, reading, is_first_look=quick)

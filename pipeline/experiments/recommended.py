@@ -1,0 +1,42 @@
+"""What `leap compare` trains: the preset `compare`, which names the recommended encodings, on the given datasets."""
+
+from collections.abc import Mapping
+
+from leap.pipeline.experiments.sweep_file import Grid, SweepFile, axes_of, load
+from leap.pipeline.stages.ingest import IngestOptions
+
+PRESET, FIRST_LOOK = "compare", "compare-quick"
+# Folds stay: they are what a difference is shown by.
+QUICK = {"seeds": 1, "epochs": 20}
+# Nodes of a graph, on average, from which attention between all pairs of them takes hours.
+LARGE = 2_000
+ON_LARGE_GRAPHS = {"nomp": "mlp"}
+
+
+def comparison(
+    sizes: Mapping[str, tuple[int, int] | None], reading: IngestOptions, *, is_first_look: bool = False
+) -> SweepFile:
+    """Return the sweep that compares the recommended encodings.
+
+    Parameters
+    ----------
+    sizes : for each dataset its numbers of graphs and nodes, None if they are unknown.
+    is_first_look : few seeds and epochs, under a name of its own, so that such runs are known as what they are.
+
+    Examples
+    --------
+    >>> file = comparison({"letters-low": (2_250, 10_522), "minesweeper": (1, 10_000)}, IngestOptions())
+    >>> [grid.axes["backbone"] for grid in file.grids]
+    [('gcn', 'nomp'), ('gcn', 'mlp')]
+    """
+    preset = load(PRESET)
+    grids = tuple(_on(grid, dataset, size, is_first_look) for dataset, size in sizes.items() for grid in preset.grids)
+    changed = {"grids": grids, "reading": reading, "is_first_look": is_first_look}
+    return preset.model_copy(update=changed | ({"name": FIRST_LOOK} if is_first_look else {}))
+
+
+def _on(grid: Grid, dataset: str, size: tuple[int, int] | None, is_first_look: bool) -> Grid:
+    axes = grid.axes | {"dataset": (dataset,)} | (axes_of(QUICK, "a first look") if is_first_look else {})
+    if size is not None and size[1] > LARGE * size[0]:
+        axes["backbone"] = tuple(ON_LARGE_GRAPHS.get(name, name) for name in axes["backbone"])
+    return grid.model_copy(update={"axes": axes})

@@ -1,0 +1,264 @@
+"""The answer: does LEAP help on a dataset, by how much, how surely, at what cost, and which encoding to take."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from leap.pipeline.reports.comparisons import (
+    BaselineTest,
+    Networks,
+    best_leap,
+    best_other,
+    gains,
+    networks_of,
+    p_sign,
+)
+from leap.pipeline.reports.cost import fold_seconds, preprocessing_seconds, seconds_text
+from leap.pipeline.reports.names import (
+    against_label,
+    backbone_label,
+    counted,
+    encoding_label,
+    has_leap,
+    joined,
+)
+from leap.pipeline.reports.runs import Cell, Results, best_by, grouped
+from leap.pipeline.reports.table import value_of
+
+Effect = Literal["helps", "hurts", "mixed", "not shown", "not tested"]
+MOST_NAMED = 6  # datasets that the sentence about all of them names
+FIRST_LOOK = (
+    "This is a first look with few seeds and epochs: networks may not be trained to the end, and only large "
+    "differences show. Without --quick the comparison is complete."
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether LEAP helps on a dataset, or on all of a report.
+
+    Attributes
+    ----------
+    headline : for a reader who has ten seconds and has never heard of LEAP.
+    details : how surely, at what cost, and what to take.
+    basis : what the numbers are over, and how far to trust them.
+    facts : the numbers that they are made of, for programs.
+    """
+
+    headline: str
+    details: str
+    basis: str
+    facts: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The whole paragraph."""
+        return " ".join(filter(None, (self.headline, self.details, self.basis)))
+
+
+class _Contest(NamedTuple):
+    """A backbone with the best LEAP, without an encoding, and with the best other encoding if there is one."""
+
+    backbone: str
+    ours: Cell
+    nothing: Cell
+    gain: BaselineTest | None
+    other: BaselineTest | None
+
+
+def answer(results: Results) -> tuple[Answer, list[Answer]]:
+    """Return the answer of a report, and that of each dataset; with a single dataset they are the same."""
+    each = [_of_dataset(results, networks) for networks in networks_of(results).values()]
+    if not each:
+        return Answer("No run has a score, so nothing can be compared.", "", "", {}), []
+    return (each[0] if len(each) == 1 else _overall(each)), each
+
+
+def _of_dataset(results: Results, networks: Networks) -> Answer:
+    cells = [cell for of_backbone in networks.values() for cell in of_backbone.values()]
+    run, tests = cells[0].run, gains(networks)
+    by_names = {(one.run.backbone, one.run.encoding, one.baseline): one for one in tests}
+    contests = []
+    for backbone, of_backbone in networks.items():
+        ours, nothing, other = best_leap(of_backbone), of_backbone.get("none"), best_other(of_backbone)
+        if ours is not None and nothing is not None:
+            name, rival = ours.run.encoding, other.run.encoding if other is not None else ""
+            tested = (by_names.get((backbone, name, against)) for against in ("none", rival))
+            contests.append(_Contest(backbone, ours, nothing, *tested))
+    effect, headline = _headline(run.label, contests)
+    is_first_look = any(run.name in results.first_looks for cell in cells for run in cell.runs)
+    top = best_by(cells, "val")
+    sentences = [
+        _differences("Against no encoding", [(c.backbone, c.gain) for c in contests]),
+        _differences("Against the best other encoding", [(c.backbone, c.other) for c in contests]),
+        _cost(contests),
+        _take(top, len(cells), networks[top.run.backbone], by_names),
+    ]
+    basis = [_basis(top, tests), FIRST_LOOK if is_first_look else ""]
+    facts = {
+        "dataset": run.dataset,
+        "label": run.label,
+        "metric": run.metric.name,
+        "effect": effect,
+        "first_look": is_first_look,
+        "best_by_validation": {"backbone": top.run.backbone, "encoding": top.run.encoding},
+        "networks": [_network(cell) for cell in cells],
+        "comparisons": [one.as_json() for one in tests],
+    }
+    if is_first_look:
+        headline = f"First look, at most {counted(run.settings['training']['epochs_at_most'], 'epoch')}: {headline}"
+    return Answer(headline, " ".join(filter(None, sentences)), " ".join(filter(None, basis)), facts)
+
+
+def _headline(label: str, contests: Sequence[_Contest]) -> tuple[Effect, str]:
+    if not contests:
+        return "not tested", (
+            f"Whether LEAP helps on {label} is open: no network has a score both with LEAP and without an encoding."
+        )
+    by_verdict = grouped((c for c in contests if c.gain is not None), lambda c: c.gain.verdict if c.gain else None)
+    better, worse = (by_verdict.get(verdict, []) for verdict in ("better", "worse"))
+    shown = max(better or worse or contests, key=lambda contest: contest.ours.mean("val") or 0.0)
+    numbers = (
+        f"{_score(shown.ours)} with it, {_score(shown.nothing, with_name=False)} without, in the same network "
+        f"({backbone_label(shown.backbone)})."
+    )
+
+    def where(some: Sequence[_Contest]) -> str:
+        return "" if len(some) == len(contests) else f" with {joined([backbone_label(c.backbone) for c in some])}"
+
+    if better and worse:
+        return "mixed", f"LEAP helps on {label}{where(better)} and hurts{where(worse)}: {numbers}"
+    if better or worse:
+        word = "helps" if better else "hurts"
+        return "helps" if better else "hurts", f"LEAP {word} on {label}{where(better or worse)}: {numbers}"
+    if not by_verdict:
+        few = "fewer than two folds or seeds"
+        return "not tested", f"Whether LEAP helps on {label} cannot be tested with {few}: {numbers}"
+    return "not shown", f"No difference between LEAP and no encoding is shown on {label}: {numbers}"
+
+
+def _score(cell: Cell, *, with_name: bool = True) -> str:
+    metric, mean = cell.run.metric, cell.mean() or 0.0
+    number = f"{metric.text(mean)}{metric.unit}"
+    if not with_name:
+        return number
+    return f"{number} {metric.label}" if metric.unit else f"{metric.label} {number}"
+
+
+def _differences(against: str, tests: Sequence[tuple[str, BaselineTest | None]]) -> str:
+    """Return how far the best LEAP is ahead with each backbone; the unit is said once."""
+    words: list[str] = []
+    for backbone, one in tests:
+        if one is not None:
+            size = one.run.metric.text(one.test.difference, sign=True)
+            if not words:
+                size += f" {one.run.metric.points}"
+            names = encoding_label(one.run.encoding)
+            names += "" if one.baseline == "none" else f" over {encoding_label(one.baseline)}"
+            doubt = "; no difference shown" if one.verdict == "no difference shown" else ""
+            words.append(f"{size} with {backbone_label(backbone)} ({names}, p {p_sign([one.corrected_p])}{doubt})")
+    return f"{against}: {joined(words)}." if words else ""
+
+
+def _cost(contests: Sequence[_Contest]) -> str:
+    """Say what the best LEAP costs beside the same network without an encoding."""
+    if not contests:
+        return ""
+    contest = max(contests, key=lambda contest: contest.ours.mean("val") or 0.0)
+    ours, nothing = _network(contest.ours), _network(contest.nothing)
+    words = []
+    if ours["preprocessing_seconds"] is not None:
+        words.append(f"{seconds_text(ours['preprocessing_seconds'])} of preprocessing, once")
+    seconds, before = ours["fold_seconds"], nothing["fold_seconds"]
+    ratio = f" ({seconds / before:.1f}×)" if before else ""
+    words.append(f"{seconds_text(seconds)} of training per fold instead of {seconds_text(before)}{ratio}")
+    if ours["parameters"] and nothing["parameters"]:
+        words.append(f"{ours['parameters']:,} parameters instead of {nothing['parameters']:,}")
+    name = f"{encoding_label(contest.ours.run.encoding)} with {backbone_label(contest.backbone)}"
+    return f"Cost of {name}: {'; '.join(words)}."
+
+
+def _network(cell: Cell) -> dict[str, Any]:
+    return {
+        "backbone": cell.run.backbone,
+        "encoding": cell.run.encoding,
+        "test": cell.mean(),
+        "val": cell.mean("val"),
+        "preprocessing_seconds": preprocessing_seconds(cell),
+        "fold_seconds": fold_seconds(cell),
+        "parameters": cell.run.parameters,
+    }
+
+
+def _take(top: Cell, count: int, cells: dict[str, Cell], tests: dict[tuple[str, str, str], BaselineTest]) -> str:
+    """Recommend the network with the best validation score, but no encoding that is not shown to be worth it."""
+    if count < 2:
+        return ""
+    backbone, name = top.run.backbone, top.run.encoding
+    network, best = backbone_label(backbone), f"has the best validation score of the {count} networks"
+    if name == "none":
+        return f"Take {network} without an encoding: it {best}."
+    gain = tests.get((backbone, name, "none"))
+    if "none" in cells and (gain is None or gain.verdict != "better"):
+        doubt = "is shown to be worse" if gain is not None and gain.verdict == "worse" else "no difference is shown"
+        return f"Take {network} without an encoding: {encoding_label(name)} {best}, but {doubt}."
+    other = best_other(cells)
+    also = ""
+    if other is not None and has_leap(name):
+        rival = other.run.encoding
+        over, worth = tests.get((backbone, name, rival)), tests.get((backbone, rival, "none"))
+        is_close = over is not None and over.verdict != "better" and worth is not None and worth.verdict == "better"
+        if is_close and fold_seconds(other) < fold_seconds(top):
+            also = f"; {encoding_label(rival)} is not shown to be worse and trains faster"
+    shown = " and is shown to be better than no encoding" if "none" in cells else ""
+    return f"Take {encoding_label(name)} with {network}: it {best}{shown}{also}."
+
+
+def _basis(top: Cell, tests: Sequence[BaselineTest]) -> str:
+    """Say what means and p-values are over."""
+    value = value_of(top)
+    if value is None or not tests:
+        return ""
+    single = any(one.test.over == "seeds" for one in tests)
+    over = "by seed, as there is one split, so they say nothing about other data" if single else "by fold"
+    return (
+        f"Means of {value.repetitions}; of several encodings, the one with the best validation score is compared. "
+        f"p-values are paired {over}, and corrected for {counted(len(tests), 'comparison')} (Holm)."
+    )
+
+
+def _overall(each: Sequence[Answer]) -> Answer:
+    """Answer for several datasets together."""
+    by_effect = grouped(each, lambda one: one.facts["effect"])
+    words = {
+        "helps": "LEAP helps on {}",
+        "mixed": "it helps with some backbones and hurts with others on {}",
+        "hurts": "it hurts on {}",
+        "not shown": "no difference from no encoding is shown on {}",
+        "not tested": "nothing can be tested on {}",
+    }
+    parts = [] if "helps" in by_effect else [f"LEAP is shown to help on none of {len(each)} datasets"]
+    for effect, phrase in words.items():
+        if effect in by_effect:
+            names = [one.facts["label"] for one in by_effect[effect]]
+            count = f"{len(names)} of {len(each)} datasets" if not parts else str(len(names))
+            parts.append(phrase.format(f"{count} ({joined(names)})" if len(each) <= MOST_NAMED else count))
+    tops = Counter(one.facts["best_by_validation"]["encoding"] for one in each).most_common()
+    best = joined([f"{against_label(name)} on {number}" for name, number in tops])
+    is_first_look = any(one.facts["first_look"] for one in each)
+    basis = (
+        "Of several encodings, the one with the best validation score is compared; p-values are paired by fold (by "
+        "seed where there is one split) and corrected for the comparisons of each dataset (Holm)."
+    )
+    facts = {
+        "effects": {effect: [one.facts["dataset"] for one in found] for effect, found in by_effect.items()},
+        "best_by_validation": dict(tops),
+        "first_look": is_first_look,
+    }
+    return Answer(
+        f"{'First look: ' if is_first_look else ''}{'; '.join(parts)}.",
+        f"Best by validation: {best} of {len(each)} datasets.",
+        f"{basis} {FIRST_LOOK if is_first_look else ''}".rstrip(),
+        facts,
+    )
