@@ -80,11 +80,11 @@ def _show_datasets(plan: "RunsPlan") -> None:
 
 
 def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
-    options = entry.runs[0].request.options
+    options, of_nodes = entry.runs[0].request.options, details.task == "node-classification"
     console.print(
         f"[bold]{escape(entry.dataset)}[/]: {details.task}, {options.network.backbone} with {options.network.encoding}"
     )
-    if details.task == "node-classification":
+    if of_nodes:
         values = options.flat()
         own = ", ".join(f"{OPTIONS[name].label} {OPTIONS[name].shown(values[name])}" for name in ON_NODES)
         console.print(f"[dim]with {escape(own)}[/]")
@@ -99,11 +99,11 @@ def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
         for artifact in entry.artifacts
     )
     show_table(artifacts, fold=("parameters",))
-    sizes, unit = details.folds[0], "node" if details.task == "node-classification" else "graph"
+    sizes, unit = details.folds[0], "node" if of_nodes else "graph"
     console.print(
         f"{plural(len(details.folds), 'fold')} of {plural(sizes['train'], unit)} to train, {sizes['val']:,} to "
-        f"validate, {sizes['test']:,} to test; at most {plural(options.epochs, 'epoch')} in batches of "
-        f"{options.batch_size}"
+        f"validate, {sizes['test']:,} to test; at most {plural(options.epochs, 'epoch')}"
+        + ("" if of_nodes else f" in batches of {options.batch_size}")
     )
 
 

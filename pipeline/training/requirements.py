@@ -30,6 +30,11 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
     summary = dataset.manifest.summary
     if needs_labels:
         _check_labels(dataset)
+        if options.select not in (None, "loss") and summary["task"] == "graph-regression":
+            raise InvalidInputError(
+                f"--select {options.select}: {dataset.manifest.dataset!r} is a regression, whose epochs are chosen by "
+                "their loss alone. Leave --select out."
+            )
     return recipes_for(options, is_categorical=summary["categorical"])
 
 

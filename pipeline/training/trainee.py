@@ -158,7 +158,8 @@ class Trainee:
         self._schedule.step(checked.loss)
         progress.waited = 0 if checked.loss < progress.lowest_loss else progress.waited + 1
         progress.lowest_loss = min(progress.lowest_loss, checked.loss)
-        value = checked.loss if self.selection == "loss" else -(checked.metrics.get(self.selection) or 0.0)
+        score = checked.metrics.get(self.selection)
+        value = checked.loss if self.selection == "loss" else math.inf if score is None else -score
         # Whatever its metric, a network whose loss is not a number has diverged.
         if value < progress.best_value and not math.isnan(checked.loss):
             progress.best_value, progress.best_epoch = value, progress.epoch
@@ -186,9 +187,14 @@ class Trainee:
         WorkFailedError
             If there is none.
         """
-        if self.best is None:
+        if self.best is not None:
+            return self.best
+        if not math.isfinite(self.progress.lowest_loss):
             raise WorkFailedError("the validation loss was not a number in any epoch. Use a smaller --lr.")
-        return self.best
+        raise WorkFailedError(
+            f"the validation part has no {self.selection}, which was to choose the tested epoch: it lacks a class. Use "
+            "--select loss, or fewer --folds."
+        )
 
     def save(self, network: State, moments: State) -> None:
         """Write last.pt, which alone is enough to go on: it has the weights of the best epoch, too."""

@@ -2,6 +2,8 @@
 
 import json
 
+import networkx as nx
+import numpy as np
 import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
@@ -9,7 +11,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from leap.pipeline import TrainOptions, load_run, train
 from leap.pipeline.training import trainee
 from leap.pipeline.training.schedule import Schedule
-from leap.store.errors import InvalidInputError
+from leap.store.errors import InvalidInputError, WorkFailedError
+from tests.pipeline.training.conftest import coordinates, graphs_source
 from tests.pipeline.training.test_stacks import left_by, work
 
 STRONG = {
@@ -120,6 +123,25 @@ def test_every_layered_network_trains_in_blocks(context, options, shapes, tmp_pa
     chosen = STRONG | {"backbone": backbone, "norm": "layer", "lr": 0.01, "epochs": 8}
     losses = [epoch["train_loss"] for epoch in epochs_of(train(shapes, options(**chosen), context, runs=tmp_path).path)]
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("select", ["auroc", "accuracy"])
+def test_a_regression_has_no_metric_of_classes_to_choose_by(context, options, sizes, tmp_path, select):
+    with pytest.raises(InvalidInputError, match=f"--select {select}: 'sizes' is a regression"):
+        train(sizes, options(encoding="none", select=select), context, runs=tmp_path)
+
+
+def test_no_epoch_is_the_best_where_its_metric_is_not_defined(context, options, tmp_path):
+    """The validation part has one class only."""
+    numbers = np.arange(40)
+    masks = {name: (numbers % 4 == code)[:, None] for code, name in enumerate(("train", "val", "test"))}
+    masks["train"] |= (numbers % 4 == 3)[:, None]
+    graph = nx.path_graph(40)
+    labels = [int(number % 4 in (2, 3) and number % 8 < 4) for number in numbers]
+    source = graphs_source([graph], "one-class", coordinates([graph]), labels, "node-classification", masks)
+    with pytest.raises(WorkFailedError, match="the validation part has no auroc"):
+        train(source, options(encoding="none", select="auroc"), context, runs=tmp_path)
+    assert train(source, options(encoding="none", select="accuracy"), context, runs=tmp_path).metrics["test"]
 
 
 def test_an_option_at_its_default_changes_no_fingerprint():
