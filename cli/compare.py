@@ -12,7 +12,7 @@ from leap.cli.options import Several
 from leap.cli.output import INTERRUPTED, print_json, show_stop
 from leap.cli.runs import show_answer, show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
-from leap.cli.stage_options import OnlyBackbone, OnlyEncoding, Plan, Seeds, WorkOptions, dataset_names, selected
+from leap.cli.stage_options import Plan, Seeds, WorkOptions, dataset_names, selected
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.training.options import TrainOptions
 
@@ -40,8 +40,6 @@ def compare(
     ] = False,
     plan: Plan = False,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the page.")] = Path("report"),
-    backbone: OnlyBackbone = None,
-    encoding: OnlyEncoding = None,
     seeds: Seeds = None,
 ) -> None:
     """Answer whether LEAP helps on your graphs: by how much, how surely, at what cost, and which encoding to take.
@@ -56,7 +54,7 @@ def compare(
     [dim]leap compare ./mine.json[/]
     [dim]leap compare letters-high minesweeper --plan[/]
     """
-    selection = selected({"backbone": backbone, "encoding": encoding}, instead, {"seeds": seeds})
+    selection = selected({}, instead, {"seeds": seeds})
     if plan:
         planned = pipeline.plan_comparison(
             datasets,

@@ -8,14 +8,14 @@ import typer
 from pydantic import Field
 from rich.markup import escape
 
-from leap.cli.options import completing, completing_choices
+from leap.cli.options import completing
 from leap.cli.output import console, print_json, show_table
 from leap.cli.settings import Settings
 from leap.pipeline.datasets import known_names
 from leap.pipeline.experiments.expand import SweepSelection
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib
 from leap.pipeline.stages.result import COLUMNS, StageResult
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS, OPTIONS
+from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
 from leap.store.errors import InvalidInputError
 from leap.store.option import Option, Options
 
@@ -51,28 +51,6 @@ Plan = Annotated[
         "--plan",
         metavar=" ",
         help="Show how many runs there are, how many are done, what must be made and the time to expect.",
-    ),
-]
-OnlyBackbone = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--backbone",
-        "-b",
-        metavar="NAME",
-        help="Only runs with this one; repeatable.",
-        rich_help_panel=PART,
-        autocompletion=completing_choices(OPTIONS["backbone"]),
-    ),
-]
-OnlyEncoding = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--encoding",
-        "-e",
-        metavar="NAME",
-        help="Only runs with this one; repeatable.",
-        rich_help_panel=PART,
-        autocompletion=completing_choices(OPTIONS["encoding"]),
     ),
 ]
 Seeds = Annotated[

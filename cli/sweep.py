@@ -9,15 +9,13 @@ import typer
 from rich.markup import escape
 
 from leap import pipeline
-from leap.cli.options import Several, completing
+from leap.cli.options import Several, completing, completing_choices
 from leap.cli.output import INTERRUPTED, print_json, show_stop, show_table
 from leap.cli.runs import show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
 from leap.cli.stage_options import (
     PART,
     WORK,
-    OnlyBackbone,
-    OnlyEncoding,
     Plan,
     Seeds,
     WorkOptions,
@@ -27,7 +25,7 @@ from leap.cli.stage_options import (
 from leap.pipeline.experiments.expand import expand
 from leap.pipeline.experiments.sweep_file import load, presets
 from leap.pipeline.stages.ingest import IngestOptions
-from leap.pipeline.training.options import TrainOptions
+from leap.pipeline.training.options import OPTIONS, TrainOptions
 
 INSTEAD = "Instead of the file's; repeat for several values"
 
@@ -61,8 +59,28 @@ def sweep(
             autocompletion=dataset_names,
         ),
     ] = None,
-    backbone: OnlyBackbone = None,
-    encoding: OnlyEncoding = None,
+    backbone: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backbone",
+            "-b",
+            metavar="NAME",
+            help="Only runs with this one; repeatable.",
+            rich_help_panel=PART,
+            autocompletion=completing_choices(OPTIONS["backbone"]),
+        ),
+    ] = None,
+    encoding: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--encoding",
+            "-e",
+            metavar="NAME",
+            help="Only runs with this one; repeatable.",
+            rich_help_panel=PART,
+            autocompletion=completing_choices(OPTIONS["encoding"]),
+        ),
+    ] = None,
     on: Annotated[
         list[str] | None,
         typer.Option(

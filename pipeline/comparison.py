@@ -66,8 +66,8 @@ def compare(
     Parameters
     ----------
     datasets : names that `leap datasets` lists, or paths of your own graphs.
-    quick : a first look with one seed and few epochs; its runs never mix with those of a full comparison.
-    selection : a part of the recommended networks, or other options for all of them.
+    quick : a first look with one seed and few epochs, and said to be one.
+    selection : a part of the recommended networks, or other backbones, encodings and options than theirs.
     reading : how datasets are read.
     out : folder of the page.
     runs, budget_gb, memory_gb, checkpoint_steps, stack, device, command, on_event : as for `sweep`.
@@ -110,7 +110,7 @@ def compare(
     )
     if len(swept.failed) == len(swept.outcomes):
         return CompareResult(swept, None)
-    page = reports.report(runs, out, store=context.store, sweep=file.name, reporter=context.reporter)
+    page = reports.report(runs, out, store=context.store, sweep=swept.call, reporter=context.reporter)
     return CompareResult(swept, page)
 
 
@@ -149,6 +149,4 @@ def _file(
             with contextlib.suppress(LeapError):  # the sweep says what is wrong, and goes on with the others
                 ingest(dataset, options=reading, context=context)
                 sizes[dataset] = known_size(dataset, reading, context)
-    if selection is not None and "backbone" in selection.only:  # chosen whatever the sizes
-        sizes = dict.fromkeys(sizes)
-    return comparison(sizes, reading, is_first_look=quick)
+    return comparison(sizes, reading, is_first_look=quick, instead=selection.instead if selection is not None else None)

@@ -20,11 +20,12 @@ from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUN
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A sweep that is over; `outcomes` are in the order of its runs."""
+    """A sweep that is over; `outcomes` are in the order of its runs, `call` is its line of the log."""
 
     file: SweepFile
     runs: Path
     outcomes: list[Outcome]
+    call: SweepCall
 
     @property
     def failed(self) -> list[Outcome]:
@@ -100,17 +101,17 @@ def sweep(
     try:
         outcomes = engine.work()
     finally:
-        _record(engine, file, command, time.monotonic() - start)
+        call = _call(engine, file, command, time.monotonic() - start)
+        if engine.root.is_dir():  # else nothing was begun
+            record(engine.root, call)
     results_table(runs)  # puts right what an interruption may have left
-    return SweepResult(file, Path(runs), outcomes)
+    return SweepResult(file, Path(runs), outcomes, call)
 
 
-def _record(engine: Engine, file: SweepFile, command: str, seconds: float) -> None:
-    if not engine.root.is_dir():  # nothing was begun
-        return
+def _call(engine: Engine, file: SweepFile, command: str, seconds: float) -> SweepCall:
     ended = list(engine.outcomes.values())
     states = [outcome.state for outcome in ended]
-    call = SweepCall(
+    return SweepCall(
         file.name,
         file.description,
         command,
@@ -120,7 +121,6 @@ def _record(engine: Engine, file: SweepFile, command: str, seconds: float) -> No
         runs=sorted(outcome.path.name for outcome in ended if outcome.path is not None and outcome.metrics is not None),
         is_first_look=file.is_first_look,
     )
-    record(engine.root, call)
 
 
 def plan_sweep(

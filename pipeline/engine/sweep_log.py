@@ -62,8 +62,11 @@ def record(root: Path, call: SweepCall) -> None:
 
 
 def first_looks(root: Path) -> set[str]:
-    """Return the folders of all runs that were made for a first look."""
-    return {name for call in _all_calls(root) if call.is_first_look for name in call.runs}
+    """Return the folders of all runs that no call but first looks asked for."""
+    calls = _all_calls(root)
+    by_kind = ({name for call in calls if call.is_first_look is kind for name in call.runs} for kind in (True, False))
+    quick, full = by_kind
+    return quick - full
 
 
 def _all_calls(root: Path) -> list[SweepCall]:

@@ -72,7 +72,30 @@ def answer(results: Results) -> tuple[Answer, list[Answer]]:
     each = [_of_dataset(results, networks) for networks in networks_of(results).values()]
     if not each:
         return Answer("No run has a score, so nothing can be compared.", "", "", {}), []
+    each += _without_scores(results, {one.facts["dataset"] for one in each})
     return (each[0] if len(each) == 1 else _overall(each)), each
+
+
+def _without_scores(results: Results, answered: set[str]) -> list[Answer]:
+    left = {run.dataset: run for run in results.runs if run.dataset not in answered and not run.is_global}
+    return [
+        Answer(
+            f"Whether LEAP helps on {run.label} is open: no run has a score.",
+            "",
+            "",
+            {
+                "dataset": run.dataset,
+                "label": run.label,
+                "metric": run.metric.name,
+                "effect": "not tested",
+                "first_look": run.name in results.first_looks,
+                "best_by_validation": None,
+                "networks": [],
+                "comparisons": [],
+            },
+        )
+        for run in left.values()
+    ]
 
 
 def _of_dataset(results: Results, networks: Networks) -> Answer:
@@ -93,9 +116,9 @@ def _of_dataset(results: Results, networks: Networks) -> Answer:
         _differences("Against no encoding", [(c.backbone, c.gain) for c in contests]),
         _differences("Against the best other encoding", [(c.backbone, c.other) for c in contests]),
         _cost(contests),
-        _take(top, len(cells), networks[top.run.backbone], by_names),
+        _take(networks, by_names),
     ]
-    basis = [_basis(top, tests), FIRST_LOOK if is_first_look else ""]
+    basis = [_basis(cells, tests), FIRST_LOOK if is_first_look else ""]
     facts = {
         "dataset": run.dataset,
         "label": run.label,
@@ -120,7 +143,8 @@ def _headline(label: str, contests: Sequence[_Contest]) -> tuple[Effect, str]:
     better, worse = (by_verdict.get(verdict, []) for verdict in ("better", "worse"))
     shown = max(better or worse or contests, key=lambda contest: contest.ours.mean("val") or 0.0)
     numbers = (
-        f"{_score(shown.ours)} with it, {_score(shown.nothing, with_name=False)} without, in the same network "
+        f"{_score(shown.ours, shown.nothing)} with it, {_score(shown.nothing, shown.ours, with_name=False)} without, "
+        f"in the same network "
         f"({backbone_label(shown.backbone)})."
     )
 
@@ -138,8 +162,10 @@ def _headline(label: str, contests: Sequence[_Contest]) -> tuple[Effect, str]:
     return "not shown", f"No difference between LEAP and no encoding is shown on {label}: {numbers}"
 
 
-def _score(cell: Cell, *, with_name: bool = True) -> str:
-    metric, mean = cell.run.metric, cell.mean() or 0.0
+def _score(cell: Cell, beside: Cell, *, with_name: bool = True) -> str:
+    """Return a mean over what both have; over all where that is nothing, as then nothing is tested."""
+    metric, mean = cell.run.metric, cell.mean(beside=beside)
+    mean = (cell.mean() or 0.0) if mean is None else mean
     number = f"{metric.text(mean)}{metric.unit}"
     if not with_name:
         return number
@@ -191,40 +217,59 @@ def _network(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _take(top: Cell, count: int, cells: dict[str, Cell], tests: dict[tuple[str, str, str], BaselineTest]) -> str:
-    """Recommend the network with the best validation score, but no encoding that is not shown to be worth it."""
-    if count < 2:
+def _take(networks: Networks, tests: dict[tuple[str, str, str], BaselineTest]) -> str:
+    """Recommend the network with the best validation score among those whose encoding is shown to be worth it."""
+    cells = [cell for of_backbone in networks.values() for cell in of_backbone.values()]
+    if len(cells) < 2:
         return ""
-    backbone, name = top.run.backbone, top.run.encoding
-    network, best = backbone_label(backbone), f"has the best validation score of the {count} networks"
-    if name == "none":
-        return f"Take {network} without an encoding: it {best}."
-    gain = tests.get((backbone, name, "none"))
-    if "none" in cells and (gain is None or gain.verdict != "better"):
-        doubt = "is shown to be worse" if gain is not None and gain.verdict == "worse" else "no difference is shown"
-        return f"Take {network} without an encoding: {encoding_label(name)} {best}, but {doubt}."
-    other = best_other(cells)
-    also = ""
-    if other is not None and has_leap(name):
-        rival = other.run.encoding
-        over, worth = tests.get((backbone, name, rival)), tests.get((backbone, rival, "none"))
-        is_close = over is not None and over.verdict != "better" and worth is not None and worth.verdict == "better"
+
+    def gain(cell: Cell) -> BaselineTest | None:
+        return tests.get((cell.run.backbone, cell.run.encoding, "none"))
+
+    def is_worth_it(cell: Cell) -> bool:
+        tested = gain(cell)
+        has_rival = cell.run.encoding != "none" and "none" in networks[cell.run.backbone]
+        return not has_rival or (tested is not None and tested.verdict == "better")
+
+    top, best = best_by(cells, "val"), f"has the best validation score of the {len(cells)} networks"
+    worth = [cell for cell in cells if is_worth_it(cell)]
+    chosen = best_by(worth, "val")
+    shown = "is shown to be better than no encoding"
+    if chosen is not top:
+        tested = gain(top)
+        is_worse = tested is not None and tested.verdict == "worse"
+        doubt = "is shown to be worse" if is_worse else "is not shown to be better"
+        why = f"it {shown}; " if chosen.run.encoding != "none" else ""
+        return f"Take {_named(chosen)}: {why}{_named(top)} {best}, but {doubt} than no encoding."
+    cells_beside = networks[top.run.backbone]
+    if top.run.encoding == "none" or "none" not in cells_beside:
+        return f"Take {_named(top)}: it {best}."
+    other, also = best_other(cells_beside), ""
+    if other is not None and has_leap(top.run.encoding):
+        over = tests.get((*top.run.key[1:], other.run.encoding))
+        is_close = over is not None and over.verdict != "better" and is_worth_it(other)
         if is_close and fold_seconds(other) < fold_seconds(top):
-            also = f"; {encoding_label(rival)} is not shown to be worse and trains faster"
-    shown = " and is shown to be better than no encoding" if "none" in cells else ""
-    return f"Take {encoding_label(name)} with {network}: it {best}{shown}{also}."
+            also = f"; {encoding_label(other.run.encoding)} is not shown to be worse and trains faster"
+    return f"Take {_named(top)}: it {best} and {shown}{also}."
 
 
-def _basis(top: Cell, tests: Sequence[BaselineTest]) -> str:
+def _named(cell: Cell) -> str:
+    network = backbone_label(cell.run.backbone)
+    name = cell.run.encoding
+    return f"{network} without an encoding" if name == "none" else f"{encoding_label(name)} with {network}"
+
+
+def _basis(cells: Sequence[Cell], tests: Sequence[BaselineTest]) -> str:
     """Say what means and p-values are over."""
-    value = value_of(top)
-    if value is None or not tests:
+    repetitions = {value.repetitions for cell in cells if (value := value_of(cell)) is not None}
+    if not tests:
         return ""
     single = any(one.test.over == "seeds" for one in tests)
-    over = "by seed, as there is one split, so they say nothing about other data" if single else "by fold"
+    paired = "by seed, as there is one split, so they say nothing about other data" if single else "by fold"
+    over = repetitions.pop() if len(repetitions) == 1 else "the folds and seeds that two networks share"
     return (
-        f"Means of {value.repetitions}; of several encodings, the one with the best validation score is compared. "
-        f"p-values are paired {over}, and corrected for {counted(len(tests), 'comparison')} (Holm)."
+        f"Means of {over}; of several encodings, the one with the best validation score is compared. p-values are "
+        f"paired {paired}, and corrected for {counted(len(tests), 'comparison')} (Holm)."
     )
 
 
@@ -244,7 +289,8 @@ def _overall(each: Sequence[Answer]) -> Answer:
             names = [one.facts["label"] for one in by_effect[effect]]
             count = f"{len(names)} of {len(each)} datasets" if not parts else str(len(names))
             parts.append(phrase.format(f"{count} ({joined(names)})" if len(each) <= MOST_NAMED else count))
-    tops = Counter(one.facts["best_by_validation"]["encoding"] for one in each).most_common()
+    bests = [one.facts["best_by_validation"] for one in each]
+    tops = Counter(best["encoding"] for best in bests if best is not None).most_common()
     best = joined([f"{against_label(name)} on {number}" for name, number in tops])
     is_first_look = any(one.facts["first_look"] for one in each)
     basis = (

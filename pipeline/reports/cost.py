@@ -68,7 +68,8 @@ def tradeoff(results: Results) -> Plot | None:
                 panels.append(Panel(name, f"Gain over no encoding against {what}: {alt}", draw))
     caption = (
         "What each encoding gains over the same network without one, against what it costs; upper left is best. Where "
-        "several datasets have the same metric, both are averages over those that have all of the encodings."
+        "several datasets have the same metric, both are averages over them; an encoding that one of them lacks is "
+        "left out."
     )
     return Plot(caption, tuple(panels)) if panels else None
 

@@ -223,9 +223,16 @@ class Cell:
         folds = grouped(sorted(values), self.run.fold_of).values()
         return [[values[repetition] for repetition in fold] for fold in folds]
 
-    def mean(self, part: ScoredOn = "test") -> float | None:
-        """Return the mean over folds, the seeds of each averaged first; None if no fold has a score."""
-        by_fold = self.by_fold(self.scores(part))
+    def mean(self, part: ScoredOn = "test", beside: "Cell | None" = None) -> float | None:
+        """Return the mean over folds, the seeds of each averaged first; None if no fold has a score.
+
+        Parameters
+        ----------
+        beside : count only the folds and seeds in which this one has a score, too.
+        """
+        scores = self.scores(part)
+        shared = scores if beside is None else scores.keys() & beside.scores(part).keys()
+        by_fold = self.by_fold({key: scores[key] for key in shared})
         return pooled(by_fold)[0] if by_fold else None
 
 
@@ -303,8 +310,12 @@ class Results:
         return self.chosen("val")
 
 
-def read_results(root: Path, sweep: str | None) -> tuple[Results, list[SweepCall]]:
+def read_results(root: Path, sweep: str | SweepCall | None) -> tuple[Results, list[SweepCall]]:
     """Return the finished runs of a folder; of a sweep that was done there, its runs alone, and its calls.
+
+    Parameters
+    ----------
+    sweep : its name, whose last call counts, or the call.
 
     Raises
     ------
@@ -317,11 +328,15 @@ def read_results(root: Path, sweep: str | None) -> tuple[Results, list[SweepCall
             f"there are no finished runs in {str(root)!r}. Make some with 'leap sweep quick' or 'leap train', or name "
             "another folder with --runs."
         )
-    calls = [] if sweep is None else calls_of(root, sweep)
-    chosen = [run for run in found if not calls or run.name in calls[-1].runs]
+    if sweep is None:
+        return Results.of(found, first_looks(root)), []
+    calls = calls_of(root, sweep) if isinstance(sweep, str) else [sweep]
+    chosen = [run for run in found if run.name in calls[-1].runs]
     if not chosen:
-        raise InvalidInputError(f"the runs of {sweep!r} are not in {str(root)!r} any more. Do the sweep again.")
-    return Results.of(chosen, first_looks(root)), calls
+        raise InvalidInputError(
+            f"the runs of {calls[-1].sweep!r} are not in {str(root)!r} any more. Do the sweep again."
+        )
+    return Results.of(chosen, calls[-1].runs if calls[-1].is_first_look else ()), calls
 
 
 def datasets_of(cells: Iterable[Cell]) -> list[str]:

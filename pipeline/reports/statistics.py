@@ -67,7 +67,7 @@ class PairedTest:
     Attributes
     ----------
     difference : mean of first - second.
-    statistic : corrected t; ±inf if every difference is the same and not zero.
+    statistic : corrected t; where every difference is the same, the t that has this p.
     p : two-sided.
     pairs : repetitions that both have, one less than which are the degrees of freedom.
     error : corrected standard error of the difference.
@@ -130,6 +130,9 @@ def corrected_resampled_t_test(differences: Sequence[float], test_to_train: floa
     Folds share training data, so their differences are not independent; the variance of the mean is therefore
     taken as s² (1/n + n_test/n_train) instead of s²/n, with n - 1 degrees of freedom.
 
+    Equal differences have no spread, which on small test parts is chance, and t would be infinite however few they
+    are. Then the signs alone count: by chance all of n are the same with probability 2 / 2ⁿ.
+
     Parameters
     ----------
     differences : of the metric, one for each fold; see `paired_test` for several seeds.
@@ -154,8 +157,9 @@ def corrected_resampled_t_test(differences: Sequence[float], test_to_train: floa
     if spread <= 1e-12 * max(abs(value) for value in differences):
         spread = 0.0
     if spread == 0:
-        statistic = math.copysign(math.inf, mean) if mean else 0.0
-        return PairedTest(mean, statistic, 0.0 if mean else 1.0, pairs, 0.0)
+        p = 2.0 ** (1 - pairs) if mean else 1.0
+        statistic = math.copysign(float(special.stdtrit(pairs - 1, 1 - p / 2)), mean) if mean else 0.0
+        return PairedTest(mean, statistic, p, pairs, mean / statistic if mean else 0.0)
     error = spread * math.sqrt(1 / pairs + test_to_train)
     statistic = mean / error
     return PairedTest(mean, statistic, float(2 * special.stdtr(pairs - 1, -abs(statistic))), pairs, error)

@@ -18,7 +18,7 @@ from leap.pipeline.reports.answer import Answer, answer
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
 from leap.pipeline.reports.names import by, counted, joined
 from leap.pipeline.reports.page import Missing, Section, page
-from leap.pipeline.reports.runs import FinishedRun, Results, last_day, read_results
+from leap.pipeline.reports.runs import FinishedRun, Results, SweepCall, last_day, read_results
 from leap.pipeline.reports.summary import dataset_by_dataset, summary
 from leap.pipeline.reports.table import WRITERS
 from leap.store import Store
@@ -96,7 +96,7 @@ def report(
     *,
     store: Store | None = None,
     graph: int | None = None,
-    sweep: str | None = None,
+    sweep: str | SweepCall | None = None,
     reporter: Reporter | None = None,
 ) -> ReportResult:
     """Write tables and pictures of all finished runs; the same runs give the same bytes.
@@ -107,7 +107,7 @@ def report(
     out : folder of the report: index.html, tables/ and figures/. What else is in it stays.
     store : where graphs are read from for the picture of a neighbourhood; without one, it is left out.
     graph : number of the graph to picture; default: the first with at least five nodes.
-    sweep : name of a sweep that was done there; the report is about its runs alone.
+    sweep : name of a sweep that was done there, or one call of it; the report is about its runs alone.
 
     Raises
     ------

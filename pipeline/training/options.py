@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, model_validator
 
 from leap.models.network_config import NETWORK, TRANSFORM, Kind, NetworkConfig, needed
 from leap.pipeline.datasets import dataset_card
@@ -140,6 +140,14 @@ class TrainOptions(Options):
         ),
     ] = 0
 
+    @model_validator(mode="after")
+    def _rate_is_reached(self) -> "TrainOptions":
+        if self.warm_up >= self.epochs:
+            raise ValueError(
+                f"warm_up {self.warm_up} leaves none of the {self.epochs} epochs at the full rate; give fewer"
+            )
+        return self
+
     def on(self, task: str | None) -> "TrainOptions":
         """Return the options of a run on this task: what was not chosen has the task's own defaults.
 
@@ -151,7 +159,10 @@ class TrainOptions(Options):
         chosen = self.model_dump(exclude_unset=True)
         chosen |= chosen.pop("network", {})
         kind = Kind.of(chosen)
-        return TrainOptions.of({name: own for name, own in ON_NODES.items() if matters(name, kind)} | chosen)
+        values = {name: own for name, own in ON_NODES.items() if matters(name, kind)} | chosen
+        if "warm_up" not in chosen:  # of few epochs it would be most
+            values["warm_up"] = min(values["warm_up"], values["epochs"] // 10)
+        return TrainOptions.of(values)
 
     def selection(self, dataset: str) -> str:
         """What chooses the tested epoch for a dataset."""

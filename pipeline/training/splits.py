@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from leap.pipeline.folds import folds
 from leap.pipeline.training.options import PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED, TrainOptions
+from leap.pipeline.wording import plural
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import StoredGraphs
@@ -45,6 +46,13 @@ def make_splits(dataset: Artifact, options: TrainOptions) -> list[Split]:
     else:
         found = folds(stored.labels(), stored.task, stored.num_graphs, options.split_seed, options.folds)
     if not found:
+        classes = stored.classes or ()
+        most = int(np.bincount(labels_of(dataset)).max()) if classes else stored.num_graphs
+        if most < options.folds <= stored.num_graphs:
+            raise InvalidInputError(
+                f"no class of {dataset.manifest.dataset!r} has more than {plural(most, 'graph')}, fewer than the "
+                f"{options.folds} folds. Give a label with fewer classes (it has {len(classes):,}), or more graphs."
+            )
         raise InvalidInputError(
             f"{dataset.manifest.dataset!r} has {stored.num_graphs:,} graphs, too few for {options.folds} folds with a "
             "validation part each. Use fewer --folds or more graphs."

@@ -190,7 +190,8 @@ class Trainee:
         if self.best is not None:
             return self.best
         if not math.isfinite(self.progress.lowest_loss):
-            raise WorkFailedError("the validation loss was not a number in any epoch. Use a smaller --lr.")
+            also = " or --weight-decay" if self.options.weight_decay else ""
+            raise WorkFailedError(f"the validation loss was not a number in any epoch. Use a smaller --lr{also}.")
         raise WorkFailedError(
             f"the validation part has no {self.selection}, which was to choose the tested epoch: it lacks a class. Use "
             "--select loss, or fewer --folds."

@@ -5,6 +5,7 @@ import json
 import networkx as nx
 import pytest
 
+from leap.pipeline.engine import sweep
 from leap.pipeline.experiments.recommended import FIRST_LOOK, LARGE, comparison
 from leap.pipeline.experiments.sweep_file import load
 from leap.pipeline.stages.ingest import IngestOptions
@@ -70,6 +71,37 @@ def test_a_dataset_that_cannot_be_read_does_not_stop_the_others(leap, shapes):
     assert shown.code == 1
     assert "./nothing.json" in shown.err
     assert "is shown on shapes: " in shown.out
+
+
+def test_the_answer_is_about_this_request_whatever_else_the_folder_logs(leap, shapes, tmp_path, monkeypatch):
+    """Another process may log its own call in between, and a folder that cannot be written has no new line at all."""
+    write(tmp_path / "sizes.json", lambda number: 3.5 + number % 4)
+    assert leap("compare", "./shapes.json", *SMALL).code == leap("compare", "./sizes.json", *SMALL).code == 0
+    monkeypatch.setattr(sweep, "record", lambda *_: None)
+    again = leap("compare", "./shapes.json", *SMALL, "--json").json
+    assert [one["dataset"] for one in again["datasets"]] == ["shapes"]
+
+
+def test_two_datasets_of_one_name_are_not_taken_for_one(leap, shapes, tmp_path):
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other" / "shapes.json", lambda number: number % 3)
+    shown = leap("compare", "./shapes.json", "./other/shapes.json", "./other/../shapes.json", *SMALL)
+    assert shown.code == 1
+    assert "different data with one name, 'shapes'" in shown.err
+    assert "is shown on shapes: " in shown.out
+
+
+def test_other_networks_than_the_recommended_can_be_compared(leap, shapes):
+    few = SMALL[6:]
+    runs = leap("compare", "./shapes.json", "-b", "mlp", "-e", "none", "-e", "lect+rwpe", *few, "--json").json["runs"]
+    assert [(run["backbone"], run["encoding"]) for run in runs] == [("mlp", "none"), ("mlp", "lect+rwpe")]
+
+
+def test_classes_too_small_for_the_folds_are_named(leap, tmp_path):
+    write(tmp_path / "many.json", lambda number: number)
+    shown = leap("compare", "./many.json", *SMALL)
+    assert shown.code == 2
+    assert "no class of 'many' has more than 1 graph, fewer than the 2 folds" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,33 @@ def test_where_nothing_is_shown_no_encoding_is_advised(made):
     assert "helps" not in whole.text
 
 
+def test_the_advice_is_the_best_of_those_that_are_worth_it(made):
+    """Not the backbone that was ahead only by an encoding of which nothing is shown."""
+    ahead, rivals = runs({"lape": 0.15 + 40 * WOBBLE}, backbone="nomp"), [("mine", {"encoding": "none"}, FOLDS + 0.1)]
+    whole, _ = answer(Results.of(made(*ahead, *rivals)))
+    assert whole.details.endswith(
+        "Take GCN without an encoding: LaPE with NoMP has the best validation score of the 3 networks, but is not "
+        "shown to be better than no encoding."
+    )
+    whole, _ = answer(Results.of(made(("mine", {"encoding": "rwpe"}, FOLDS + 0.13 + WOBBLE))))
+    assert "Take RWPE with GCN: it is shown to be better than no encoding; LaPE with NoMP has the best" in whole.details
+
+
+def test_means_and_differences_are_over_what_two_networks_share(made):
+    other_seed = [("mine", {"encoding": "none", "seed": 43}, list(FOLDS - 0.2))]
+    whole, _ = answer(Results.of(made(*runs({"leap-l": 0.1 + WOBBLE}), *other_seed)))
+    assert whole.headline.startswith("LEAP helps on mine: 60.4 % accuracy with it, 50.4 % without")
+    assert "+10.0 percentage points" in whole.details
+    assert whole.basis.startswith("Means of the folds and seeds that two networks share; ")
+
+
+def test_a_dataset_without_a_score_is_named(made):
+    nothing = [("yours", {"encoding": name}, [float("nan")] * 5) for name in ("none", "leap-l")]
+    whole, each = answer(Results.of(made(*runs({"leap-l": 0.1 + WOBBLE}), *nothing)))
+    assert "nothing can be tested on 1 (yours)" in whole.headline
+    assert each[1].text == "Whether LEAP helps on yours is open: no run has a score."
+
+
 @pytest.mark.parametrize(
     ("gcn", "nomp", "effect", "begins"),
     [
@@ -142,6 +169,9 @@ def test_a_first_look_says_so_and_stays_apart_from_the_full_comparison(tmp_path)
         record(root, SweepCall(sweep, "", "", 1.0, 1, 2, 0, 0, made, is_first_look))
     quick = report(root, tmp_path / "quick", sweep="compare-quick").answer
     full = report(root, tmp_path / "full", sweep="compare").answer
+    # A first look that finds runs of the full comparison does not make them its own.
+    record(root, SweepCall("compare-quick", "", "", 1.0, 1, 0, 2, 0, names[100], True))
+    assert report(root, tmp_path / "again", sweep="compare").answer == full
     assert quick.headline.startswith("First look, at most 20 epochs: ")
     assert "+1.0 percentage points" in quick.details
     assert "This is a first look" in quick.basis
@@ -175,7 +205,7 @@ def test_gain_is_drawn_against_every_cost(made):
 
 
 def test_any_set_of_encodings_is_compared(made):
-    found = made(*runs({"lect": 0.1 + WOBBLE, "lape+leap-l": 0.2 + WOBBLE, "rwpe": 0.0 + WOBBLE}))
+    found = made(*runs({"lect": 0.1 + 2 * WOBBLE, "lape+leap-l": 0.2 + WOBBLE, "rwpe": 0.0 + WOBBLE}))
     whole, _ = answer(Results.of(found))
     assert "(LaPE + LEAP-L over ℓ-ECT, p < 0.001)" in whole.details
     assert json.dumps(whole.facts)

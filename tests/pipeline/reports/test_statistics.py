@@ -73,7 +73,12 @@ def test_the_correction_is_nadeau_and_bengios():
 
 def test_equal_differences_and_none_at_all():
     same = corrected_resampled_t_test([0.1 + 0.2, 0.3, 0.3], 0.25)
-    assert (same.statistic, same.p) == (math.inf, 0.0)
+    assert same.p == scipy.stats.binomtest(3, 3).pvalue == 0.25
+    assert 2 * scipy.stats.t.sf(same.statistic, 2) == pytest.approx(0.25)
+    assert same.interval()[0] < 0 < same.interval()[1]
+    many = corrected_resampled_t_test([-0.3] * 6, 0.25)
+    assert (many.p, many.statistic < 0) == (2 / 2**6, True)
+    assert many.interval()[1] < 0
     nothing = corrected_resampled_t_test([0.0, 0.0], 0.25)
     assert (nothing.statistic, nothing.p) == (0.0, 1.0)
     assert corrected_resampled_t_test([1.0], 0.25) is None

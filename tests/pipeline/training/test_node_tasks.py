@@ -54,6 +54,13 @@ def test_a_run_on_nodes_has_them_and_says_so(context, nodes, shapes, tmp_path):
     assert (graphs["network"]["norm"], graphs["lr"]) == ("none", 1e-3)
 
 
+def test_a_short_training_is_not_all_warm_up():
+    on = TrainOptions(epochs=20).on("node-classification")
+    assert (on.epochs, on.warm_up) == (20, 2)
+    assert TrainOptions(epochs=1000).on("node-classification").warm_up == ON_NODES["warm_up"]
+    assert TrainOptions(epochs=20, warm_up=7).on("node-classification").warm_up == 7
+
+
 def test_a_plan_and_a_result_without_its_data_have_them_too(context, nodes, tmp_path):
     asked = TrainOptions(network=PLAIN, epochs=2)
     plan = plan_training(nodes, asked, context, runs=tmp_path).as_json()

@@ -51,7 +51,7 @@ def test_the_cosine_is_torchs(epochs, warm_up):
 def test_a_run_follows_its_schedule(context, options, shapes, tmp_path):
     for schedule, warm_up, shares in (
         ("cosine", 0, [1.0, 0.75, 0.25]),
-        ("cosine", 5, [1 / 6, 2 / 6, 3 / 6]),
+        ("cosine", 2, [1 / 3, 2 / 3, 1.0]),
         ("constant", 0, [1.0, 1.0, 1.0]),
         ("constant", 1, [0.5, 1.0, 1.0]),
         ("plateau", 1, [0.5, 1.0, 1.0]),
@@ -162,6 +162,7 @@ def test_an_option_at_its_default_changes_no_fingerprint():
         ({"weight_decay": float("nan")}, "weight_decay is nan: input should be a finite number"),
         ({"weight_decay": -0.1}, "weight_decay is -0.1: input should be greater than or equal to 0"),
         ({"weight_decay": float("inf")}, "weight_decay is inf: input should be a finite number"),
+        ({"warm_up": 5, "epochs": 5}, "warm_up 5 leaves none of the 5 epochs at the full rate; give fewer"),
         ({"patience": 0}, "patience is 0: input should be greater than or equal to 1"),
         ({"schedule": "step"}, "schedule is 'step'. Choose from plateau, cosine, constant"),
     ],
