@@ -14,7 +14,7 @@ from leap.pipeline.experiments.expand import SweepSelection
 from leap.pipeline.experiments.recommended import comparison
 from leap.pipeline.experiments.sweep_file import SweepFile
 from leap.pipeline.stages.context import Context
-from leap.pipeline.stages.ingest import IngestOptions, ingest
+from leap.pipeline.stages.ingest import IngestOptions, dataset_request, ingest
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
 from leap.store import LeapError
@@ -149,4 +149,21 @@ def _file(
             with contextlib.suppress(LeapError):  # the sweep says what is wrong, and goes on with the others
                 ingest(dataset, options=reading, context=context)
                 sizes[dataset] = known_size(dataset, reading, context)
+    _refuse_namesakes(datasets, reading, context)
     return comparison(sizes, reading, is_first_look=quick, instead=selection.instead if selection is not None else None)
+
+
+def _refuse_namesakes(datasets: Sequence[str], reading: IngestOptions, context: Context) -> None:
+    """Refuse different data with one name: the answer knows results by it, and is about one of them."""
+    seen: dict[str, tuple[str, str]] = {}
+    for dataset in datasets:
+        try:
+            name, key = dataset_request(dataset, reading, context)
+        except LeapError:  # as above
+            continue
+        other, known = seen.setdefault(name, (dataset, key))
+        if key != known:
+            raise InvalidInputError(
+                f"{other!r} and {dataset!r} are different data with one name, {name!r}, by which results are told "
+                "apart. Rename one of the files, or compare them one by one with a --runs folder each."
+            )

@@ -23,7 +23,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions
 from leap.pipeline.stages.materialize import checked_gib
 from leap.pipeline.stages.result import ArtifactReport
-from leap.store import LeapError, Manifest
+from leap.store import LeapError
 from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError, MissingRawFilesError, UnknownDatasetError
 
@@ -99,7 +99,6 @@ class Engine:
     resume, force : as for `RunWriter.open`.
     is_alone : a run that was asked for alone raises its error; one of many does not stop the others.
     outcomes : by number of the request.
-    datasets : key of each dataset by its name, and what it was asked for as.
     waiting : runs to be done, by fingerprint; some may be in the hands of another process.
     opened : runs whose folders are held.
     wrong : errors in what was asked for, one for each run that failed by it.
@@ -120,7 +119,6 @@ class Engine:
     force: bool = False
     is_alone: bool = False
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    datasets: dict[str, tuple[str, str]] = field(default_factory=dict)
     waiting: dict[str, _Pending] = field(default_factory=dict)
     opened: dict[str, _Pending] = field(default_factory=dict)
     wrong: list[LeapError] = field(default_factory=list)
@@ -181,7 +179,6 @@ class Engine:
         materials = Materials(self.requests[numbers[0]].dataset, self.reading, self.context, self.budget_gb)
         try:
             manifest = materials.dataset[1].manifest
-            self._refuse_namesake(manifest, self.requests[numbers[0]].name)
         except DATA_ABSENT as error:
             self._answer_by_name(numbers, error)
             return
@@ -215,15 +212,6 @@ class Engine:
                 self._plan(number, folder, materials)
             except Exception as error:
                 self._fail([number], error)
-
-    def _refuse_namesake(self, manifest: Manifest, asked_for: str) -> None:
-        """Refuse a dataset with the name of another one: a report knows results by it, and keeps those of one."""
-        key, other = self.datasets.setdefault(manifest.dataset, (manifest.key, asked_for))
-        if key != manifest.key:
-            raise InvalidInputError(
-                f"{asked_for!r} and {other!r} are different data with one name, {manifest.dataset!r}, by which results "
-                "are known. Rename one of the files."
-            )
 
     def _finished(self, folder: RunFolder, fingerprint: str) -> Finished | None:
         """Return a finished run with this fingerprint: in its own folder, or under any name beside it."""

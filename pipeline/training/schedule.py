@@ -3,10 +3,20 @@
 import math
 from typing import Any
 
-import torch
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from leap.pipeline.training.options import PATIENCE, TrainOptions
+
+
+class _Rate(Optimizer):
+    """The rate of a network, in the place where torch's scheduler looks for it; the stack has an Adam of its own.
+
+    Nothing of torch's is called: making any of its optimizers imports its compiler, a second in every process.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.param_groups = [{"lr": rate}]
 
 
 class Schedule:
@@ -14,8 +24,7 @@ class Schedule:
 
     def __init__(self, options: TrainOptions) -> None:
         self._options = options
-        # The stack has an Adam of its own; torch's scheduler wants an optimizer to keep the rate in.
-        self._holder = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=options.lr)
+        self._holder = _Rate(options.lr)
         self._plateau = ReduceLROnPlateau(self._holder, factor=0.1, patience=PATIENCE)
 
     def rate(self, epoch: int) -> float:

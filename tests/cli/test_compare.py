@@ -85,10 +85,9 @@ def test_the_answer_is_about_this_request_whatever_else_the_folder_logs(leap, sh
 def test_two_datasets_of_one_name_are_not_taken_for_one(leap, shapes, tmp_path):
     (tmp_path / "other").mkdir()
     write(tmp_path / "other" / "shapes.json", lambda number: number % 3)
-    shown = leap("compare", "./shapes.json", "./other/shapes.json", "./other/../shapes.json", *SMALL)
-    assert shown.code == 1
-    assert "different data with one name, 'shapes'" in shown.err
-    assert "is shown on shapes: " in shown.out
+    shown = leap("compare", "./shapes.json", "./other/../shapes.json", "./other/shapes.json", *SMALL)
+    assert shown.code == 2
+    assert "'./shapes.json' and './other/shapes.json' are different data with one name, 'shapes'" in shown.err
 
 
 def test_other_networks_than_the_recommended_can_be_compared(leap, shapes):

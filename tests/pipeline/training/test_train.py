@@ -1,6 +1,8 @@
 """Training: every task and encoding runs, results are kept and repeated exactly, interruptions change nothing."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -150,6 +152,20 @@ def test_frequency_weights_change_the_loss_of_uneven_classes_only(context, optio
     plain = train(atoms, options(**kind), context, run=run.with_name("plain")).metrics
     weighted = train(atoms, options(**kind, class_weight="frequency"), context, run=run.with_name("weighted")).metrics
     assert plain["folds"][0]["test"]["loss"] != weighted["folds"][0]["test"]["loss"]
+
+
+def test_training_loads_neither_torchs_compiler_nor_pyg(context, run):
+    """Each takes about a second, in every process that trains."""
+    code = f"""
+import sys
+from leap.pipeline import Context, TrainOptions, Workforce, train
+from leap.store import Store
+chosen = TrainOptions.of({{"encoding": "leap-l", "epochs": 1, "batch_size": 256}})
+train("letters-low", chosen, Context(Store.open({context.store.url!r}), workforce=Workforce(0)), run={str(run)!r})
+print({{"torch._dynamo", "sympy", "torch_geometric"}} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["set()"], done.stderr
 
 
 def test_the_same_seed_gives_the_same_bits_whoever_works(context, options, shapes, run):
