@@ -136,6 +136,7 @@ def manifest(tree):
     return json.loads((tree / ".leap/stages/train/shapes.json.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_data_file_of_the_users_own_that_changed_is_noticed(clone):
     before = manifest(clone)
     graphs = json.loads((clone / "shapes.json").read_text())

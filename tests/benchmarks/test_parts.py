@@ -35,6 +35,7 @@ def test_extract_does_the_work_in_every_repeat(session: Session) -> None:
     assert len(stores) == 2  # one for the call that does not count
 
 
+@pytest.mark.slow
 def test_large_reports_every_stage_and_process(tmp_path: Path) -> None:
     found = list(measure_large(Session(tmp_path, nodes=2000, edges=8000, workers=0)))
     mains = [entry for entry in found if "process main" in entry.what]

@@ -112,6 +112,7 @@ def cycle(length: int) -> np.ndarray:
     return np.stack([np.concatenate([nodes, following]), np.concatenate([following, nodes])])
 
 
+@pytest.mark.slow
 def test_a_peer_that_finishes_in_time_is_timed(tmp_path: Path) -> None:
     seconds, is_stopped = stopped_lape_seconds(cycle(60), 60, 3, PATIENCE_SECONDS, tmp_path)
     assert not is_stopped

@@ -149,7 +149,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("command", [("train", "letters-low"), ("sweep", "compare", "--on", "letters-low")])
+@pytest.mark.parametrize(
+    "command",
+    [("train", "letters-low"), pytest.param(("sweep", "compare", "--on", "letters-low"), marks=pytest.mark.slow)],
+)
 def test_a_checkpoint_that_finds_no_space_is_named_with_its_folder(leap, filled, tmp_path, command):
     request = (*command, "-b", "gcn", "-e", "none", *QUICK, "--seed", "42")
     done = subprocess.run([sys.executable, "-c", LIMITED, *request], capture_output=True, text=True, check=False)

@@ -18,7 +18,7 @@ from leap.pipeline.training.options import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = {"faq.md"}
+SLOW = {"extending.md", "faq.md"}
 
 
 def script(name: str) -> ModuleType:

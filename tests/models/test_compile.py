@@ -13,7 +13,13 @@ from leap.store import Neighborhoods
 HAS_COMPILER = any(shutil.which(name) for name in ("g++", "clang++", "c++"))
 BACKENDS = [
     "eager",
-    pytest.param("inductor", marks=pytest.mark.skipif(not HAS_COMPILER, reason="inductor needs a C++ compiler")),
+    pytest.param(
+        "inductor",
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(not HAS_COMPILER, reason="inductor needs a C++ compiler"),
+        ],
+    ),
 ]
 
 

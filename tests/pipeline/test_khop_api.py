@@ -86,6 +86,7 @@ def test_wrong_input_is_refused_with_the_value_met(arguments, message):
         khop(**arguments)
 
 
+@pytest.mark.slow
 def test_the_package_offers_the_function_whatever_was_imported_before():
     for before in ("", "from leap.pipeline import AddNeighborhoods; ", "import leap.pipeline.pyg.transform; "):
         code = f"{before}from leap.pipeline import khop; assert khop([[0], [1]]).num_nodes == 2"

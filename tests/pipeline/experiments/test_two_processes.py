@@ -141,7 +141,7 @@ def test_who_waits_goes_on_where_a_killed_process_stopped(start, tmp_path, shape
     assert_same(tmp_path / "runs" / "run", unbroken)
 
 
-@pytest.mark.parametrize("how", ["--resume", "--force"])
+@pytest.mark.parametrize("how", ["--resume", pytest.param("--force", marks=pytest.mark.slow)])
 def test_a_fold_that_an_orphaned_worker_trains_is_waited_for(start, tmp_path, shapes, unbroken, how, monkeypatch):
     pause = tmp_path / "pause"
     pause.mkdir()
