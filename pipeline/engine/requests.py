@@ -8,7 +8,7 @@ from typing import Any
 
 from leap.pipeline.datasets import Source
 from leap.pipeline.derived import Recipe
-from leap.pipeline.training.options import TrainOptions, identity
+from leap.pipeline.training.options import TrainOptions, relevant
 from leap.store import Artifact
 
 
@@ -30,7 +30,7 @@ class RunRequest:
 
     def values(self) -> dict[str, Any]:
         """Return the options that matter, by name, with the dataset."""
-        return {"dataset": self.name, **identity(self.options.flat())}
+        return {"dataset": self.name, **relevant(self.options.flat())}
 
     @property
     def label(self) -> str:

@@ -48,6 +48,17 @@ def test_the_plan_of_the_main_table_needs_neither_data_nor_network(leap, store):
     assert not store.exists()
 
 
+def test_options_that_came_later_tell_runs_apart_too(leap, shapes, tmp_path):
+    """They are no part of a run's identity at their defaults, and yet are what differs here."""
+    grid = {"dataset": "./shapes.json", "encoding": "none", "dropouts": [0.0, 0.5], "norms": ["none", "layer"]}
+    (tmp_path / "own.yaml").write_text(json.dumps({"name": "own", "grids": [grid]}))
+    lines = leap("sweep", "own.yaml", *QUICK).out.splitlines()
+    assert lines[0].split()[3:5] == ["norm", "dropout"]
+    assert [line.split()[3:5] for line in lines[1:5]] == [
+        [norm, dropout] for dropout in ("0", "0.5") for norm in ("none", "layer")
+    ]
+
+
 def test_own_data_can_take_the_place_of_a_presets(leap, shapes, tmp_path):
     request = ("sweep", "compare", "--on", "./shapes.json", "-b", "gcn", "-e", "none", "-e", "leap-l", *QUICK)
     first = leap(*request)
