@@ -284,6 +284,8 @@ def _overall(each: Sequence[Answer]) -> Answer:
         "not tested": "nothing can be tested on {}",
     }
     parts = [] if "helps" in by_effect else [f"LEAP is shown to help on none of {len(each)} datasets"]
+    if by_effect.keys() == {"not tested"}:
+        parts, words = [f"Whether LEAP helps is open: nothing can be tested on {len(each)} datasets"], {}
     for effect, phrase in words.items():
         if effect in by_effect:
             names = [one.facts["label"] for one in by_effect[effect]]

@@ -6,7 +6,7 @@ Only this module reads the table of runs and the folders beside it.
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -205,9 +205,10 @@ def last_day(runs: Iterable[FinishedRun]) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """One configuration: runs that differ in nothing but their seeds."""
+    """One configuration: runs that differ in nothing but their seeds; `among` counts the projections it was best of."""
 
     runs: tuple[FinishedRun, ...]
+    among: int = 1
 
     @property
     def run(self) -> FinishedRun:
@@ -297,7 +298,10 @@ class Results:
             (cell for cell in self.usual if cell.run.dataset not in left_out and not cell.run.is_global),
             lambda cell: cell.run.key,
         )
-        return {key: best_by(cells, part) for key, cells in several.items()}
+        return {
+            key: replace(best_by(cells, part), among=len({cell.run.projection for cell in cells}))
+            for key, cells in several.items()
+        }
 
     @cached_property
     def tested(self) -> dict[Key, Cell]:

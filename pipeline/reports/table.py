@@ -21,6 +21,7 @@ Mark = Literal["", "best", "second", "worst"]
 R = TypeVar("R")
 C = TypeVar("C")
 # Beside dataset, backbone and encoding: what tells the cells of a table of the paper apart.
+PUBLISHED_PROJECTIONS = 5
 VARY = {"projections": ("projection",), "hops": ("projection", "hops"), "dimension": ("projection", "dim")}
 
 
@@ -183,8 +184,20 @@ def value_of(cell: Cell | None, published: str = "", *, with_projection: bool = 
         where = {name: settings[name] for name in VARY.get(published, ())}
         where |= zip(("dataset", "backbone", "encoding"), cell.run.key, strict=True)
         printed = lookup("dect" if cell.run.is_global else published, **where)
+        if published == "main" and printed is not None and not _is_as_published(cell, printed):
+            printed = None
     detail = (cell.run.projection or "") if with_projection else ""
     return Value(*pooled(by_fold), tuple(map(len, by_fold)), cell.run.metric, published=printed, detail=detail)
+
+
+def _is_as_published(cell: Cell, printed: Published) -> bool:
+    """Whether a cell is what the main table has: the best of the paper's projections, or one that was as good there."""
+    projection = cell.run.projection
+    if projection in (None, printed.projection) or cell.among >= PUBLISHED_PROJECTIONS:
+        return True
+    where = dict(zip(("dataset", "backbone", "encoding"), cell.run.key, strict=True))
+    tied = lookup("projections", **where, projection=projection)
+    return tied is not None and tied.mean == printed.mean
 
 
 def marked(values: Sequence[Value | None]) -> list[Value | None]:

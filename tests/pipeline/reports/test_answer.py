@@ -147,6 +147,11 @@ def test_several_datasets_are_counted_by_what_is_shown_on_each(made):
     assert none.headline.startswith("LEAP is shown to help on none of 2 datasets; it hurts on 1 (yours); ")
 
 
+def test_runs_without_anything_to_compare_with_do_not_claim_that_leap_fails(made):
+    found = made(*(("mine", {"encoding": "leap-l"}, FOLDS), ("yours", {"encoding": "leap-l"}, FOLDS)))
+    assert answer(Results.of(found))[0].headline == "Whether LEAP helps is open: nothing can be tested on 2 datasets."
+
+
 def test_page_json_and_terminal_have_the_same_answer(made, tmp_path):
     made(*runs({"leap-l": 0.1 + WOBBLE}))
     written = report(tmp_path / "runs", tmp_path / "out")
