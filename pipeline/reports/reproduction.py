@@ -7,9 +7,8 @@ from leap.pipeline.reports.names import DATASETS, LEAPS, backbone_label, by, cou
 from leap.pipeline.reports.page import Section
 from leap.pipeline.reports.runs import Key, Results, grouped
 from leap.pipeline.reports.scores import settings_note
-from leap.pipeline.reports.table import Entry, Table, Value, value_of
+from leap.pipeline.reports.table import WITHIN, Entry, Table, Value, value_of
 
-WITHIN = 2.0  # published standard deviations
 UPPER = 3  # places
 SAME = 1e-9  # means that differ by less share a place
 ABOVE, BELOW = "▴", "▾"

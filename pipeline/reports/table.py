@@ -22,6 +22,7 @@ R = TypeVar("R")
 C = TypeVar("C")
 # Beside dataset, backbone and encoding: what tells the cells of a table of the paper apart.
 PUBLISHED_PROJECTIONS = 5
+WITHIN = 2.0  # published standard deviations
 VARY = {"projections": ("projection",), "hops": ("projection", "hops"), "dimension": ("projection", "dim")}
 
 
@@ -150,7 +151,15 @@ class Table:
             over += ", the seeds of each fold averaged first"
         is_mixed = any(value.repetitions != self.repetitions for value in self.values)
         count = f"{self.repetitions}{' unless a cell says otherwise' if is_mixed else ''}"
-        return f"Mean ± standard deviation {over}: {count}. {self.caption}".rstrip()
+        return f"Mean ± standard deviation {over}: {count}. {self.caption}{self._nearness}".rstrip()
+
+    @property
+    def _nearness(self) -> str:
+        """How many values are near the published ones beside them."""
+        far = [value.distance for value in self.values if value.distance is not None]
+        within = sum(abs(distance) <= WITHIN for distance in far)
+        words = f" {within} of {len(far)} lie within two published standard deviations of the published mean."
+        return words if far else ""
 
     @property
     def has_marks(self) -> bool:

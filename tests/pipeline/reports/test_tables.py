@@ -43,6 +43,8 @@ def test_a_cell_is_the_mean_and_spread_over_folds_with_seeds_averaged_first(made
     printed = lookup("main", dataset="Letter-high", backbone="nomp", encoding="leap-l")
     expected = (100 * value.mean - printed.mean) / printed.std
     assert value.distance == pytest.approx(expected)
+    near = int(abs(expected) <= 2)
+    assert table.note.endswith(f" {near} of 1 lie within two published standard deviations of the published mean.")
     assert value.published_text.startswith("81.6 ± 1.9 · ")
 
 
