@@ -24,6 +24,16 @@ def is_compiled(*tensors: Tensor | None) -> bool:
     return all([tensor is None or (tensor.dtype == torch.float32 and tensor.is_cpu) for tensor in tensors])
 
 
+def check_compiled(*tensors: Tensor) -> None:
+    """Refuse tensors whose numbers compiled loops would read wrongly or not at all."""
+    for tensor in tensors:
+        if tensor.dtype != torch.float32 or not tensor.is_cpu:
+            raise InvalidInputError(
+                f"compiled loops take float32 on the CPU. Got {str(tensor.dtype).removeprefix('torch.')} on "
+                f"{tensor.device}; use the operations one by one."
+            )
+
+
 def dense(parameter: Tensor) -> Tensor:
     """Return the parameters of a stack such that each network's are contiguous."""
     isdense = parameter.stride()[1:] == ((parameter.shape[2], 1) if parameter.ndim == 3 else (1,))

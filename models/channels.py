@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from leap.models import grouped
-from leap.models.addresses import address, check_arrays, dense, is_compiled, new_gradient, place, refuse_rows
+from leap.models.addresses import (
+    address,
+    check_arrays,
+    check_compiled,
+    dense,
+    is_compiled,
+    new_gradient,
+    place,
+    refuse_rows,
+)
 from leap.models.fused import refuse_second_derivatives
 from leap.models.kernels.channel_loops import mix_backward, mix_forward
 from leap.models.kernels.curve_loops import curves_backward, curves_forward, room_of_curves
@@ -85,6 +94,12 @@ def project_curves(x: Tensor, convolutions: Sequence[Tensor], maps: Sequence[Ten
     (N, C) of the last map.
     """
     check_arrays(rows)
+    check_compiled(x, *convolutions, *maps)
+    if x.ndim != 3 or (len(convolutions), len(maps)) != (6, 4):
+        raise InvalidInputError(
+            f"x must have shape (N, D, T), with three convolutions and two maps. Got {tuple(x.shape)}, "
+            f"{len(convolutions)} and {len(maps)} parameters."
+        )
     widths, networks = [x.shape[1], *(weight.shape[1] for weight in convolutions[::2])], len(convolutions[0])
     expected: list[tuple[int, ...]] = [
         shape for a, b in pairwise(widths) for shape in ((networks, b, a, 1), (networks, b))

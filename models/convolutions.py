@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leap.models.addresses import address, check_arrays, dense, new_gradient, place, refuse_rows
+from leap.models.addresses import address, check_arrays, check_compiled, dense, new_gradient, place, refuse_rows
 from leap.models.fused import refuse_second_derivatives
 from leap.models.kernels.convolution_loops import WRONG_EDGES, layers_backward, layers_forward
 from leap.models.messages import Weights, check_sums
@@ -38,6 +38,8 @@ def sum_layers(
     """
     check_sums(x, edge_index, weights)
     check_arrays(rows)
+    if not maps:
+        raise InvalidInputError("sum_layers needs at least one layer. Got none.")
     networks, widths = maps[0][0].shape[0], [*x.shape[1:], *(weight.shape[1] for weight, _ in maps)]
     for (inside, outside), (weight, bias) in zip(pairwise(widths), maps, strict=True):
         if weight.shape != (networks, outside, inside) or bias.shape != (networks, outside):
@@ -47,6 +49,7 @@ def sum_layers(
             )
     edges, own = (part.to(x.dtype).contiguous() for part in weights)
     parameters = [parameter for pair in maps for parameter in pair]
+    check_compiled(x, edges, own, *parameters)
     result: Tensor = _Layers.apply(x, edge_index, edges, own, rows, *parameters)
     return result
 

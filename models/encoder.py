@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from leap.models.generator import borrowed_generator
+from leap.models.kernels.border import whole_number
 from leap.models.kernels.directions import random_directions, threshold_grid
 from leap.models.projections import ProjectionMaker, make_projection, project, reset_module
 from leap.models.rows import Rows
@@ -296,9 +297,9 @@ def _check_sizes(
         "thresholds": thresholds,
     }
     for name, value in sizes.items():
-        if value < 1:
+        if whole_number(name, value) < 1:
             raise InvalidInputError(f"{name} must be at least 1. Got {value}.")
-    if not hops or min(hops) < 1:
+    if not hops or min(whole_number("hops", count) for count in hops) < 1:
         raise InvalidInputError(f"hops must be one or more counts of at least 1. Got {hops}.")
     if out_channels % len(hops):
         raise InvalidInputError(

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leap.models.addresses import check_compiled
 from leap.models.kernels.channel_loops import add_outer_products, add_products
 from leap.models.kernels.message_loops import attend_backward, attend_forward, sum_along_edges
 from leap.models.kernels.normalization import inverse_scale, normalize, spread_means, spread_scales
@@ -77,7 +78,7 @@ class _Dect(torch.autograd.Function):
         """Return the transform (N, D, T)."""
         features, basis = x.detach().double().contiguous(), directions.detach().double()
         index = _copied(index)
-        grid = thresholds.detach().numpy().astype(np.float64)
+        grid = thresholds.detach().double().numpy()
         heights = _product(features, basis, rows)
         nodes, count = heights.shape
         farthest = np.zeros(nodes, np.int64)
@@ -211,6 +212,7 @@ class _Gather(torch.autograd.Function):
 def _sums(x: Tensor, edge_index: Tensor, source: int, edges: Tensor, own: Tensor) -> Tensor:
     """`source` is the row of `edge_index` that sums come from."""
     x, edges, own = x.contiguous(), edges.contiguous(), own.contiguous()
+    check_compiled(x, edges, own)
     ends, out = edge_index.numpy(), torch.empty_like(x)
     addresses = (edges.data_ptr(), own.data_ptr(), x.data_ptr())
     if not sum_along_edges(ends[source], ends[1 - source], *addresses, *x.shape, out.data_ptr()):

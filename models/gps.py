@@ -22,8 +22,10 @@ class GpsBackbone(Backbone):
     ) -> None:
         super().__init__()
         self.embed = nn.Linear(in_channels, hidden)
+        alone = {"allow_single_element": True}  # a batch of one node gets the running statistics
         self.layers = nn.ModuleList(
-            GPSConv(hidden, GINConv(nn.Linear(hidden, hidden)), heads=1, dropout=dropout) for _ in range(layers)
+            GPSConv(hidden, GINConv(nn.Linear(hidden, hidden)), heads=1, dropout=dropout, norm_kwargs=alone)
+            for _ in range(layers)
         )
         self.readout = nn.Linear(hidden, out_channels)
 

@@ -90,7 +90,7 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
         )
     if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
         _check_edge_list(edge_index)
-        return fused_attend(x, scores, edge_index, slope)
+        return fused_attend(x, scores.to(x.dtype), edge_index, slope)
     source, target = edge_index
     logits = torch.nn.functional.leaky_relu(scores[source, 0] + scores[target, 1], slope)
     highest = logits.new_full((len(x),), -math.inf).scatter_reduce(0, target, logits.detach(), "amax")
@@ -101,7 +101,9 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
 
 def _check_edge_list(edge_index: Tensor) -> None:
     """Refuse a tensor that is no (2, E) list of integers; whether they are rows, the kernels find out."""
-    if edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.is_floating_point():
+    kind = edge_index.dtype
+    is_number = not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
+    if edge_index.ndim != 2 or len(edge_index) != 2 or not is_number:
         raise InvalidInputError(
             f"edge_index must hold integers of shape (2, E). Got {edge_index.dtype} of shape {tuple(edge_index.shape)}."
         )

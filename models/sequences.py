@@ -15,6 +15,7 @@ from torch import Tensor
 from leap.models.addresses import (
     Pointers,
     check_arrays,
+    check_compiled,
     check_sequences,
     dense,
     is_compiled,
@@ -136,6 +137,7 @@ def encode_sequences(
     InvalidInputError
         If shapes, rows, slots or pointers do not fit.
     """
+    check_compiled(x, *parameters)
     count, head = x.shape
     networks, feed = parameters[4].shape[:2]
     shapes = [(3 * head, head), (3 * head,), (head, head), (head,), (feed, head), (feed,), (head, feed), (head,)]
@@ -144,8 +146,10 @@ def encode_sequences(
             raise InvalidInputError(
                 f"a parameter of the layer must have shape {(networks, *shape)}. Got {tuple(parameter.shape)}."
             )
-    if keys.shape not in ((4, 0), (4, len(rows))):
-        raise InvalidInputError(f"keys must have shape (4, {len(rows)}) or (4, 0). Got {keys.shape}.")
+    if keys.shape not in ((4, 0), (4, len(rows))) or keys.dtype != np.uint64:
+        raise InvalidInputError(
+            f"keys must be uint64 of shape (4, {len(rows)}) or (4, 0). Got {keys.dtype} of shape {keys.shape}."
+        )
     limit, scale = limit_and_scale(drop)
     pairs = check_sequences(ptr, count, rows, networks)
     noise = (keys, limit, scale)

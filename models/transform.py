@@ -179,6 +179,11 @@ def _check(
     for name, (tensor, shape) in expected.items():
         if tuple(tensor.shape) != shape:
             raise InvalidInputError(f"{name} must have shape {shape}. Got {tuple(tensor.shape)}.")
+        if tensor.device != x.device or tensor.is_complex():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise InvalidInputError(
+                f"{name} must hold real numbers on {x.device}, as x. Got {kind} on {tensor.device}."
+            )
     if not 0 < scale < math.inf:
         raise InvalidInputError(f"scale must be positive and finite. Got {scale}.")
     if not math.isfinite(edge_weight):

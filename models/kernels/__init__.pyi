@@ -3,6 +3,7 @@ from .adjacency import build_csr as build_csr
 from .balls import KhopArrays as KhopArrays
 from .balls import count_khop as count_khop
 from .balls import khop_arrays as khop_arrays
+from .border import whole_number as whole_number
 from .directions import random_directions as random_directions
 from .directions import threshold_grid as threshold_grid
 from .laplacian import Lape as Lape

@@ -52,7 +52,12 @@ def build_csr(edges: ArrayLike, num_nodes: int) -> Csr:
     """
     source, target = edge_list(edges, num_nodes)
     index_type = np.dtype(np.int32 if num_nodes < INT32_NODES else np.int64)
-    start = np.zeros(num_nodes + 1, dtype=np.int64)
+    try:
+        start = np.zeros(num_nodes + 1, dtype=np.int64)
+    except (MemoryError, OverflowError, ValueError):
+        raise InvalidInputError(
+            f"There is no memory for a graph of {num_nodes:,} nodes. Number the nodes from 0 on without gaps."
+        ) from None
     self_loops, wrong = _count(source, target, start)
     if wrong >= 0:
         i, j = int(source[wrong]), int(target[wrong])

@@ -5,6 +5,7 @@ kernel does with it. It is therefore made at every call, and holds even if someb
 one.
 """
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,22 @@ def graphs_arrays(
             f"an edge joins graph {rows[at]} and graph {owner[neighbors[at]]}: edges stay in a graph."
         )
     return starts, neighbors, first_nodes
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return an integer of any type as Python's.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is none, as 1.5, "1" and True.
+    """
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        return operator.index(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise InvalidInputError(f"{name} must be a whole number. Got {value!r}.") from None
 
 
 def edge_list(edges: ArrayLike, num_nodes: int) -> tuple[Ids, Ids]:

@@ -228,10 +228,10 @@ def layer_norm_forward(
     width = padded(columns)
     is_padded = width != columns
     scratch = np.zeros((5, width), np.float32)
-    w_at, b_at, x_at, other_at, out_at = _lines(scratch)
     scales, share, least = array_at(inverse, (rows,)), np.float32(1.0 / columns), np.float32(eps)
     zero = spread(np.float32(0.0))
     for i in range(len(slots)):
+        w_at, b_at, x_at, other_at, out_at = _lines(scratch.ctypes.data, width)
         _copy(weight + SIZE * slots[i] * weight_step, w_at, columns)
         _copy(bias + SIZE * slots[i] * bias_step, b_at, columns)
         for r in range(ptr[i], ptr[i + 1]):
@@ -256,7 +256,9 @@ def layer_norm_forward(
             values = zero
             for c in range(0, SIZE * width, SIZE * COUNT):
                 values = plus(values, times(load(n + c), load(n + c)))
-            scales[r] = np.float32(1.0) / np.sqrt(total(values) * share + least)
+            variance = total(values) * share + least
+            # Squares too large for float32 say nothing about the deviation.
+            scales[r] = np.float32(np.nan) if np.isinf(variance) else np.float32(1.0) / np.sqrt(variance)
             factor = spread(scales[r])
             for c in range(0, SIZE * width, SIZE * COUNT):
                 value = times(load(n + c), factor)
@@ -268,9 +270,9 @@ def layer_norm_forward(
 
 
 @kernel
-def _lines(scratch: Any) -> Any:
+def _lines(address: int, width: int) -> Any:
     """Return the addresses of five rows."""
-    address, step = scratch.ctypes.data, SIZE * scratch.shape[1]
+    step = SIZE * width
     return address, address + step, address + 2 * step, address + 3 * step, address + 4 * step
 
 
@@ -302,10 +304,10 @@ def layer_norm_backward(
     width = padded(columns)
     is_padded = width != columns
     scratch = np.zeros((5, width), np.float32)
-    w_at, given_at, found_at, on_w, on_b = _lines(scratch)
     scales, share = array_at(inverse, (rows,)), np.float32(1.0 / columns)
     zero = spread(np.float32(0.0))
     for i in range(len(slots)):
+        w_at, given_at, found_at, on_w, on_b = _lines(scratch.ctypes.data, width)
         _copy(weight + SIZE * slots[i] * weight_step, w_at, columns)
         scratch[3:] = np.float32(0.0)
         for r in range(ptr[i], ptr[i + 1]):

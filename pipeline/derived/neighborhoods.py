@@ -66,15 +66,22 @@ def khop(
     tensor([[0, 0],
             [1, 1]], dtype=torch.int32)
     """
+    hops, seed = kernels.whole_number("hops", hops), kernels.whole_number("seed", seed)
+    cap = None if cap is None else kernels.whole_number("cap", cap)
     if cap is not None and cap < 1:
         raise InvalidInputError(f"A neighbourhood holds at least its own node, but cap = {cap}.")
     # A tensor is recognized without importing torch: whoever passes one has imported it.
     device = getattr(edge_index, "device", None) if hasattr(edge_index, "detach") else None
-    entries = edge_index.detach().cpu().numpy() if device is not None else np.asarray(edge_index)
+    try:
+        entries = edge_index.detach().cpu().numpy() if device is not None else np.asarray(edge_index)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise InvalidInputError(
+            f"edge_index must be a dense (2, E) list of integers. It cannot be read: {error}"
+        ) from None
     if num_nodes is None:
         countable = entries.size and np.issubdtype(entries.dtype, np.integer)
         num_nodes = int(entries.max()) + 1 if countable else 0
-    csr = kernels.build_csr(entries, num_nodes)
+    csr = kernels.build_csr(entries, kernels.whole_number("num_nodes", num_nodes))
     arrays = kernels.khop_arrays(csr.indptr, csr.indices, hops, cap=cap or 0, seed=seed)
     hoods = Neighborhoods(*arrays, hops=hops, cap=cap)
     return hoods if device is None else hoods.to(device)

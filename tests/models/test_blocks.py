@@ -175,3 +175,10 @@ def test_a_graph_scores_the_same_alone_and_in_a_batch():
         *(BATCH.edge_index[:, (BATCH.edge_index < 3).all(0)], torch.tensor([0, 3]), torch.zeros(3).long())
     )
     torch.testing.assert_close(model(x, BATCH)[:3], model(x[:3], alone))
+
+
+def test_gps_takes_a_batch_of_one_node():
+    model = make_backbone("gps", 3, 4).train()
+    out = model(torch.randn(1, 3), batch_of(EDGES[:, :0], [0, 1]))
+    out.sum().backward()
+    assert out.isfinite().all()

@@ -163,3 +163,12 @@ def test_second_derivatives_of_a_projection_are_refused():
     (found,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
     with pytest.raises(InvalidInputError, match="project_curves in float32"):
         found.square().sum().backward()
+
+
+@pytest.mark.parametrize("number", range(11))
+@pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.half, lambda tensor: tensor.to("meta")])
+def test_numbers_that_loops_would_misread_are_refused(number, change):
+    tensors = [normal(5, 16, 16), *projection()]
+    tensors[number] = change(tensors[number])
+    with pytest.raises(InvalidInputError, match="take float32 on the CPU"):
+        project_curves(tensors[0], tensors[1:7], tensors[7:], Rows.of([5]))

@@ -107,3 +107,25 @@ def test_a_network_has_the_same_bits_alone():
     alone = sum_layers(x[:5], inside, gcn_weights(inside, 5), maps, Rows.of([5], [2]))
     assert torch.equal(both[:5], alone)
     assert np.isfinite(both.detach().numpy()).all()
+
+
+@pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.half, lambda tensor: tensor.to("meta")])
+def test_numbers_that_loops_would_misread_are_refused(change):
+    x, edges, maps, rows = setting()
+    weights = sum_weights(edges, len(x))
+    with pytest.raises(InvalidInputError, match="take float32 on the CPU"):
+        sum_layers(change(x), edges, weights, maps, rows)
+    with pytest.raises(InvalidInputError, match="take float32 on the CPU"):
+        sum_layers(x, edges, weights, [maps[0], (change(maps[1][0]), maps[1][1]), *maps[2:]], rows)
+
+
+def test_weights_and_edges_that_loops_cannot_read_are_refused():
+    x, edges, maps, rows = setting()
+    weights = sum_weights(edges, len(x))
+    with pytest.raises(InvalidInputError, match="on meta"):
+        sum_layers(x, edges, Weights(weights.edges.to("meta"), weights.own), maps, rows)
+    for kind in (torch.bool, torch.complex64):
+        with pytest.raises(InvalidInputError, match="edge_index must hold integers"):
+            sum_layers(x, edges.to(kind), weights, maps, rows)
+    with pytest.raises(InvalidInputError, match="at least one layer"):
+        sum_layers(x, edges, weights, [], rows)

@@ -231,6 +231,9 @@ def test_the_result_does_not_depend_on_threads(monkeypatch):
         (lambda a: {**a, "thresholds": a["thresholds"][:, None]}, "thresholds must have shape"),
         (lambda a: {**a, "scale": 0.0}, "scale must be positive"),
         (lambda a: {**a, "x": a["x"].long()}, "floating point"),
+        (lambda a: {**a, "directions": a["directions"].to("meta")}, "directions must hold real numbers on cpu"),
+        (lambda a: {**a, "thresholds": a["thresholds"].to("meta")}, "thresholds must hold real numbers on cpu"),
+        (lambda a: {**a, "directions": a["directions"] + 0j}, "Got complex"),
     ],
 )
 def test_shapes_that_do_not_fit_are_named(change, message):
@@ -268,3 +271,19 @@ def test_all_paths_agree_on_what_is_constant(step):
             # Both nodes and their edge at 0, or one node below both thresholds and the rest above.
             expected = [0.0, 1.0] if is_constant else [1.0, 1.0]
             torch.testing.assert_close(found, torch.tensor([[expected]] * 2, dtype=dtype))
+
+
+@pytest.mark.parametrize("scale", [128.0, 1e4, 1e5, 1e6, 1e7])
+def test_thresholds_that_are_nearly_even_are_where_they_were_put(scale):
+    hoods, x, along = khop([[], []], 1), torch.zeros(1, 1), torch.ones(1, 1)
+    grid = torch.tensor([-1.1, 1e-6, 1.1])
+    wanted = dect(x.double(), hoods, along.double(), grid.double(), scale)
+    torch.testing.assert_close(dect(x, hoods, along, grid, scale).double(), wanted, rtol=0, atol=3e-5)
+
+
+def test_thresholds_may_be_of_any_real_type():
+    x, hoods, along, _ = setting(nx.path_graph(6))
+    grid = torch.tensor([-1.0, -0.5, 0.0, 0.5, 1.0])
+    wanted = dect(x.float(), hoods, along.float(), grid, 8.0)
+    for kind in (torch.bfloat16, torch.float16, torch.float64):
+        torch.testing.assert_close(dect(x.float(), hoods, along.float(), grid.to(kind), 8.0), wanted)

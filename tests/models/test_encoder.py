@@ -283,3 +283,9 @@ def test_fixed_directions_equal_the_plain_transform():
     encoder = LEAP(3, learn_directions=False)
     one = encoder.encoders[0]
     torch.testing.assert_close(encoder.transform(x, hoods), dect(x, hoods, one.directions, one.thresholds, 128.0))
+
+
+@pytest.mark.parametrize("wrong", [{"in_channels": 2.5}, {"directions": True}, {"thresholds": "3"}, {"hops": (1.5,)}])
+def test_sizes_that_are_no_whole_numbers_are_refused(wrong):
+    with pytest.raises(InvalidInputError, match="must be a whole number"):
+        LEAP(**{"in_channels": 2, **wrong})

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -481,3 +483,25 @@ def default_dtype(dtype):
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+def test_layer_norm_of_wide_rows_uses_no_memory_that_was_freed():
+    """Large arrays are given back to the system, so that a stale address is a crash, which a child process can have."""
+    code = """
+import torch
+from leap.models.grouped import layer_norm
+from leap.models.rows import Rows
+x, weight, bias = torch.randn(5, 300_001), torch.randn(2, 300_001), torch.randn(2, 300_001)
+wanted = torch.nn.functional.layer_norm(x, (300_001,))
+met, owner = layer_norm(x, weight, bias, Rows.of([2, 3]), 1e-5), [0, 0, 1, 1, 1]
+torch.testing.assert_close(met, wanted * weight[owner] + bias[owner], rtol=1e-3, atol=1e-3)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("size", [1e20, 1e25, 1e37])
+def test_a_variance_beyond_float32_is_no_number(size):
+    x = torch.tensor([[1.0, -1.0, 0.5], [1.0, 2.0, 4.0]]) * torch.tensor([[size], [1.0]])
+    met = layer_norm(x, torch.ones(1, 3), torch.zeros(1, 3), Rows.of([2]), 1e-5)
+    assert met[0].isnan().all()
+    torch.testing.assert_close(met[1], functional.layer_norm(x[1], (3,)))

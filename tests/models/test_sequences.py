@@ -145,3 +145,20 @@ def test_second_derivatives_are_refused():
     (found,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
     with pytest.raises(InvalidInputError, match="encode_sequences in float32"):
         found.square().sum().backward()
+
+
+@pytest.mark.parametrize("number", [0, 1, 6, 12])
+@pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.half, lambda tensor: tensor.to("meta")])
+def test_numbers_that_loops_would_misread_are_refused(number, change):
+    x, ptr, rows, parameters = setting()
+    tensors = [x, *parameters]
+    tensors[number] = change(tensors[number])
+    with pytest.raises(InvalidInputError, match="take float32 on the CPU"):
+        encode_sequences(tensors[0], ptr, rows, tensors[1:], EPS, 0.0, noise.sites(None, 0, 4))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_keys_of_another_type_are_refused(kind):
+    x, ptr, rows, parameters = setting()
+    with pytest.raises(InvalidInputError, match="keys must be uint64"):
+        encode_sequences(x, ptr, rows, parameters, EPS, 0.5, np.zeros((4, 3), kind))

@@ -97,3 +97,27 @@ def test_the_examples_in_the_documentation_run():
     failed, attempted = doctest.testmod(neighborhoods_module)
     assert attempted > 0
     assert failed == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hops": 1.5}, "hops must be a whole number. Got 1.5"),
+        ({"hops": "1"}, "hops must be a whole number"),
+        ({"hops": True}, "hops must be a whole number"),
+        ({"cap": 1.5}, "cap must be a whole number"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"num_nodes": 2.5}, "num_nodes must be a whole number"),
+        ({"edge_index": [[0, 2**62], [1, 2]]}, "no memory for a graph of 4,611,686,018,427,387,905 nodes"),
+        ({"edge_index": [[0, 1], [1]]}, "edge_index must be a dense"),
+        ({"edge_index": torch.zeros(2, 3, dtype=torch.long, device="meta")}, "edge_index must be a dense"),
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused_with_a_sentence(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        khop(**{"edge_index": [[0, 1], [1, 2]], **arguments})
+
+
+def test_whole_numbers_of_any_type_are_fine():
+    wanted = khop([[0, 1], [1, 2]], 3, 2, cap=2, seed=4)
+    assert khop([[0, 1], [1, 2]], np.int64(3), torch.tensor(2), cap=np.int32(2), seed=np.uint8(4)).equals(wanted)
