@@ -19,6 +19,7 @@ import torch
 from leap.models import LEAP, dect, grouped, noise
 from leap.models.adam import StackAdam
 from leap.models.channels import mix_channels, project_curves
+from leap.models.convolutions import sum_layers
 from leap.models.kernels.adjacency import build_csr
 from leap.models.kernels.balls import count_khop, khop_arrays
 from leap.models.kernels.border import index_arrays
@@ -27,7 +28,7 @@ from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_fo
 from leap.models.kernels.walks import rwpe
 from leap.models.messages import Weights, attend, gather
 from leap.models.rows import Rows
-from leap.models.sequences import self_attention
+from leap.models.sequences import encode_sequences, self_attention
 from leap.models.transform import Statistics
 from leap.pipeline import khop
 from leap.store import Neighborhoods
@@ -216,7 +217,7 @@ class Fuzz:
         inside, outside = int(self.one([0, 1, 8, 12, 16, 33])), int(self.one([0, 1, 7, 8, 15, 16, 64]))
         drop = float(self.one([0.0, 0.1, 0.5, 1.0 - 1e-9, 1.0, -0.5, np.nan]))
         x = self.tensor(count, inside).requires_grad_()
-        kinds = ["linear", "add_bias", "layer_norm", "pool", "self_attention", "mix_channels", "project_curves", "adam"]
+        kinds = ["linear", "add_bias", "layer_norm", "pool", "self_attention", "mix_channels", "adam", "at once"]
         kind = self.one(kinds)
         if kind == "linear":
             weight = self.tensor(networks, outside + int(self.one([0, 0, 0, 1])), inside).requires_grad_()
@@ -228,13 +229,8 @@ class Fuzz:
             weight, bias = (self.tensor(networks, *shape).requires_grad_() for shape in ((outside, inside), (outside,)))
             series = self.tensor(count, inside, int(self.one([0, 1, 8, 13, 16]))).requires_grad_()
             out = mix_channels(series, weight, bias, rows, relu=bool(self.draw.integers(2)))
-        elif kind == "project_curves":
-            steps, given = int(self.one([0, 1, 8, 13, 16])), inside + int(self.one([0, 0, 0, 1]))
-            shapes = [(8, given, 1), (8,), (outside, 8, 1), (outside,), (given, outside, 1), (given,)]
-            shapes += [(inside, steps), (inside,), (outside, inside), (outside,)]
-            parameters = [self.tensor(networks, *shape).requires_grad_() for shape in shapes]
-            series = self.tensor(count, inside, steps).requires_grad_()
-            out = project_curves(series, parameters[:6], parameters[6:], rows)
+        elif kind == "at once":
+            out = self.at_once(x, rows, ptr, networks, outside, drop)
         elif kind == "adam":
             adam = StackAdam(SimpleNamespace(flat=self.tensor(networks, inside)))
             adam.add([None] * (networks + int(self.one([0, 0, 0, 1]))))
@@ -242,11 +238,43 @@ class Fuzz:
         elif kind == "pool":
             out = grouped.pool(x, ptr)
         else:
+            if self.draw.random() < 0.01:  # wide enough for memory of its own, which is gone once it is freed
+                x, inside = self.tensor(count, 70_001).requires_grad_(), 70_001
             weight, bias = (self.tensor(networks, inside).requires_grad_() for _ in range(2))
             residual = self.one([None, self.tensor(count, inside).requires_grad_()])
             norm = grouped.layer_norm(x, weight, bias, rows, float(self.one([1e-5, 0.0, np.nan])), residual)
             out = norm if kind == "layer_norm" else grouped.add_bias(x, bias, rows)
         out.backward(self.tensor(*out.shape))
+
+    def at_once(
+        self, x: torch.Tensor, rows: Rows, ptr: np.ndarray, networks: int, outside: int, drop: float
+    ) -> torch.Tensor:
+        """Parts of a network that are one operation, which read what they are given by address."""
+        count, inside = x.shape
+        kind, given = self.one(["curves", "encoder", "layers"]), inside + int(self.one([0, 0, 0, 1]))
+        steps, last = int(self.one([0, 1, 8, 13, 16])), (outside, inside)
+        if kind == "curves":
+            shapes = [(8, given, 1), (8,), (outside, 8, 1), (outside,), (given, outside, 1), (given,)]
+            shapes += [(inside, steps), (inside,), last, (outside,)]
+        elif kind == "encoder":
+            shapes = [(3 * inside, inside), (3 * inside,), (inside, given), (inside,), last, (outside,)]
+            shapes += [(inside, outside), (inside,), *[(inside,)] * 4]
+        else:
+            shapes = [(8, given), (8,), (outside, 8), (outside,)]
+        size = (count, inside, steps) if kind == "curves" else (count, inside)
+        tensors = [self.tensor(*size), *(self.tensor(networks, *shape) for shape in shapes)]
+        if self.draw.random() < 0.1:
+            place = int(self.draw.integers(len(tensors)))
+            tensors[place] = self.one([torch.Tensor.double, torch.Tensor.half, torch.Tensor.bool])(tensors[place])
+        x, *parameters = (each.requires_grad_() if each.is_floating_point() else each for each in tensors)
+        if kind == "curves":
+            return project_curves(x, parameters[:6], parameters[6:], rows)
+        if kind == "encoder":
+            keys = self.one([noise.sites(None, 0, 4), noise.sites(noise.keys(np.arange(len(rows)), 0, 0), 0, 4)])
+            return encode_sequences(x, ptr, rows, parameters, 1e-5, drop, keys)
+        ends = self.draw.integers(0, max(count, 1) + int(self.one([0, 0, 0, 1])), (2, int(self.draw.integers(9))))
+        weights = Weights(self.tensor(ends.shape[1]), self.tensor(count))
+        return sum_layers(x, torch.from_numpy(ends), weights, [tuple(parameters[:2]), tuple(parameters[2:])], rows)
 
     def malformed(self) -> None:
         hoods = self.spoil(self.one(self.hoods))
@@ -279,8 +307,8 @@ class Fuzz:
 
 
 KINDS = {
-    "kernel": 0.5,
-    "stack": 0.1,
+    "kernel": 0.48,
+    "stack": 0.12,
     "normalization": 0.1,
     "cached": 0.08,
     "transform": 0.06,
