@@ -11,11 +11,12 @@ from leap.pipeline.events import Reporter
 from leap.pipeline.reports.answer import answer
 from leap.pipeline.reports.cost import seconds_text
 from leap.pipeline.reports.figures import SETTINGS, to_svg
+from leap.pipeline.reports.folder import write, writing_to
 from leap.pipeline.reports.names import counted
 from leap.pipeline.reports.page import Section
 from leap.pipeline.reports.runs import Results, SweepCall, grouped, read_results
 from leap.pipeline.reports.table import Table, markdown, to_csv, to_markdown
-from leap.pipeline.reports.write import ReportResult, file_name, make_sections, write, writing_to
+from leap.pipeline.reports.write import ReportResult, file_name, make_sections
 from leap.store.errors import InvalidInputError
 
 NUMBERS = "numbers.json"

@@ -1,8 +1,7 @@
 """`report`: read the runs of a folder and write the page, its tables and its figures."""
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,13 +15,13 @@ from leap.pipeline.events import Reporter
 from leap.pipeline.reports import comparisons, cost, reproduction, scores, spread
 from leap.pipeline.reports.answer import Answer, answer
 from leap.pipeline.reports.figures import SETTINGS, for_page, to_png, to_svg
+from leap.pipeline.reports.folder import FIGURES, INDEX, TABLES, one_writer, write, writing_to
 from leap.pipeline.reports.names import by, counted, joined
 from leap.pipeline.reports.page import Missing, Section, page
 from leap.pipeline.reports.runs import FinishedRun, Results, SweepCall, last_day, read_results
 from leap.pipeline.reports.summary import dataset_by_dataset, summary
 from leap.pipeline.reports.table import WRITERS
 from leap.store import Store
-from leap.store.disk import replacing
 from leap.store.errors import InvalidInputError, LeapError
 
 MOST_NAMED = 3  # datasets that the first line names
@@ -104,7 +103,8 @@ def report(
     Parameters
     ----------
     runs : folder that holds the runs' folders.
-    out : folder of the report: index.html, tables/ and figures/. What else is in it stays.
+    out : folder of the report: index.html, tables/ and figures/. What else is in it stays. Of several reports at
+        once, one after the other is written.
     store : where graphs are read from for the picture of a neighbourhood; without one, it is left out.
     graph : number of the graph to picture; default: the first with at least five nodes.
     sweep : name of a sweep that was done there, or one call of it; the report is about its runs alone.
@@ -114,17 +114,17 @@ def report(
     InvalidInputError
         If there are no finished runs, the sweep was not done, or the folder cannot be written.
     """
-    out = Path(out)
+    out, reporter = Path(out), reporter or Reporter()
     results, _ = read_results(Path(runs), sweep)
     whole, each = answer(results)
     sections, missing = make_sections(results, whole, each, store, graph)
-    with writing_to(out, "--out"):
-        tables = _write_tables(out / "tables", sections)
-        figures, pictures = _write_figures(out / "figures", sections, reporter or Reporter())
-        write(out / "index.html", page(sections, pictures, missing, whole.headline, _about(results)).encode())
+    with writing_to(out, "--out"), one_writer(out, reporter):
+        tables = _write_tables(out / TABLES, sections)
+        figures, pictures = _write_figures(out / FIGURES, sections, reporter)
+        write(out / INDEX, page(sections, pictures, missing, whole.headline, _about(results)).encode())
     first = sections[0]
     return ReportResult(
-        out / "index.html", whole, each, tables, figures, list(first.paragraphs), first.facts, list(map(str, missing))
+        out / INDEX, whole, each, tables, figures, list(first.paragraphs), first.facts, list(map(str, missing))
     )
 
 
@@ -224,22 +224,3 @@ def file_name(name: str) -> str:
         return name
     short = safe.encode()[: LONGEST_NAME - 9].decode(errors="ignore")
     return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-@contextlib.contextmanager
-def writing_to(out: Path, option: str) -> Iterator[None]:
-    """Turn a folder that cannot be written into an error that names it and its option."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInputError(
-            f"cannot write the report to {str(out)!r}: {error.strerror}. Give another folder with {option}."
-        ) from error
-
-
-def write(path: Path, data: bytes) -> Path:
-    """Write a file whole, or not at all, and return its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path, durable=False) as partial:
-        partial.write_bytes(data)
-    return path

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
 from collections import Counter
 from html.parser import HTMLParser
@@ -10,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from leap.models.network_config import NetworkConfig
 from leap.pipeline import report
+from leap.pipeline.events import Note, Reporter, TaskProgress
 from leap.pipeline.reports import ReportResult
+from leap.pipeline.training.options import TrainOptions
 from leap.store.errors import InvalidInputError
+from tests.pipeline.reports.conftest import write_run
+from tests.processes import PATIENCE_SECONDS
 
 VOID = {"meta", "link"}
 TABLES = {
@@ -196,6 +202,32 @@ def test_the_same_runs_give_the_same_bytes(made, tmp_path):
     assert len(files) > 10
     for path in files:
         assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes(), path
+
+
+def test_of_two_reports_at_once_one_is_written_after_the_other(tmp_path):
+    options = TrainOptions(network=NetworkConfig(encoding="leap-l"), folds=2)
+    for name in ("apples", "pears"):
+        write_run(tmp_path / name, name, options, [0.8, 0.7])
+    has_met = threading.Event()  # the second waits for the first, or has passed it
+
+    def second():
+        report(tmp_path / "pears", tmp_path / "out", reporter=Reporter(lambda e: isinstance(e, Note) and has_met.set()))
+        has_met.set()
+
+    other = threading.Thread(target=second)
+
+    def hold_back(event):
+        if isinstance(event, TaskProgress) and not other.ident:
+            other.start()
+            assert has_met.wait(PATIENCE_SECONDS)
+            assert "apples" in (tmp_path / "out" / "tables" / "main.md").read_text(), "the second has written nothing"
+
+    report(tmp_path / "apples", tmp_path / "out", reporter=Reporter(hold_back))
+    other.join()
+    alone = report(tmp_path / "pears", tmp_path / "alone")
+    for path in [alone.index, *alone.tables["main"]]:
+        found = tmp_path / "out" / path.relative_to(tmp_path / "alone")
+        assert found.read_bytes() == path.read_bytes(), path.name
 
 
 def test_a_report_without_a_picture_of_a_graph_needs_no_torch(made, tmp_path):
