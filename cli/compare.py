@@ -9,7 +9,7 @@ import typer
 
 from leap import pipeline
 from leap.cli.options import Several
-from leap.cli.output import INTERRUPTED, print_json, show_stop
+from leap.cli.output import INTERRUPTED, print_json, show_error, show_stop
 from leap.cli.runs import show_answer, show_failures, show_plan, show_sweep
 from leap.cli.settings import Settings
 from leap.cli.stage_options import Plan, Seeds, WorkOptions, dataset_names, selected
@@ -88,4 +88,8 @@ def compare(
         show_answer(result)
     if result.swept.failed:
         show_failures(result.swept, with_traceback=settings.debug)
+    if result.unwritten is not None:
+        show_error(str(result.unwritten))
+        raise typer.Exit(result.unwritten.exit_code)
+    if result.swept.failed:
         raise typer.Exit(1)

@@ -166,12 +166,13 @@ def show_sweep(result: "SweepResult") -> None:
 
 def show_answer(result: "CompareResult") -> None:
     """Print the answer of a comparison, of each dataset first if there are several, and where the page is."""
-    if result.report is None:
+    if result.told is None:
         return
-    each = [f"{one.headline} {one.details}" for one in result.report.answers]
+    each = [f"{one.headline} {one.details}" for one in result.answers]
     for text in [*(each if len(each) > 1 else []), result.answer]:
         console.print(f"\n{escape(text)}", soft_wrap=not console.is_terminal)
-    console.print(f"\n[dim]tables and pictures:[/] [bold]{escape(str(result.report.index))}[/]")
+    if result.report is not None:
+        console.print(f"\n[dim]tables and pictures:[/] [bold]{escape(str(result.report.index))}[/]")
 
 
 def _state(cell: "list[Outcome]") -> str:

@@ -23,22 +23,38 @@ from leap.store.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class CompareResult:
-    """A comparison that is over; `report` is None if no run has a result."""
+    """A comparison that is over.
+
+    Attributes
+    ----------
+    report : the page; None if no run has a result, or it could not be written.
+    told : the answer, and that of each dataset; None if no run has a result.
+    unwritten : why there is no page, though there is an answer.
+    """
 
     swept: SweepResult
     report: "reports.ReportResult | None"
+    told: "tuple[reports.Answer, list[reports.Answer]] | None" = None
+    unwritten: LeapError | None = None
 
     @property
     def answer(self) -> str:
         """Does LEAP help? One paragraph; of several datasets it speaks of all together."""
-        return "" if self.report is None else self.report.answer.text
+        return "" if self.told is None else self.told[0].text
+
+    @property
+    def answers(self) -> "list[reports.Answer]":
+        """The answer of each dataset."""
+        return [] if self.told is None else self.told[1]
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values, the object that `--json` prints."""
-        told: dict[str, Any] = {"answer": None, "datasets": [], "page": None}
-        if self.report is not None:
-            datasets = [one.facts | {"answer": one.text} for one in self.report.answers]
-            told = {"answer": self.answer, "datasets": datasets, "page": str(self.report.index)}
+        told = {
+            "answer": None if self.told is None else self.answer,
+            "datasets": [one.facts | {"answer": one.text} for one in self.answers],
+            "page": None if self.report is None else str(self.report.index),
+            **({} if self.unwritten is None else {"page_error": str(self.unwritten)}),
+        }
         return {**self.swept.as_json(), "stage": "compare", **told}
 
 
@@ -75,7 +91,8 @@ def compare(
     Raises
     ------
     InvalidInputError
-        If no run at all can be done, because of what was asked for.
+        If no run at all can be done, because of what was asked for, or `out` cannot be written. Where that shows only
+        when all runs are done, as on a full disk, the result has the answer, and the error as `unwritten`.
 
     Examples
     --------
@@ -94,6 +111,7 @@ def compare(
     'First look, at most 1 epoch: '
     """
     context = context or Context()
+    reports.refuse_unwritable(Path(out), "--out")
     file = _file(datasets, context, quick, selection, reading, is_plan=False)
     swept = sweep(
         file,
@@ -110,8 +128,11 @@ def compare(
     )
     if len(swept.failed) == len(swept.outcomes):
         return CompareResult(swept, None)
-    page = reports.report(runs, out, store=context.store, sweep=swept.call, reporter=context.reporter)
-    return CompareResult(swept, page)
+    try:
+        page = reports.report(runs, out, store=context.store, sweep=swept.call, reporter=context.reporter)
+    except LeapError as error:
+        return CompareResult(swept, None, reports.answers(runs, swept.call), error)
+    return CompareResult(swept, page, (page.answer, page.answers))
 
 
 def plan_comparison(

@@ -128,6 +128,11 @@ def report(
     )
 
 
+def answers(runs: Path | str, sweep: str | SweepCall | None = None) -> tuple[Answer, list[Answer]]:
+    """Return the answer of a report that is not written, and that of each dataset."""
+    return answer(read_results(Path(runs), sweep)[0])
+
+
 def make_sections(
     results: Results, whole: Answer, each: Sequence[Answer], store: Store | None, graph: int | None
 ) -> tuple[list[Section], list[Missing]]:

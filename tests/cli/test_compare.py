@@ -1,6 +1,8 @@
 """`leap compare` as a shell sees it: one command, one answer."""
 
+import errno
 import json
+import os
 
 import networkx as nx
 import pytest
@@ -101,6 +103,44 @@ def test_classes_too_small_for_the_folds_are_named(leap, tmp_path):
     shown = leap("compare", "./many.json", *SMALL)
     assert shown.code == 2
     assert "no class of 'many' has more than 1 graph, fewer than the 2 folds" in shown.err
+
+
+@pytest.mark.parametrize("taken", ["report", "report/index.html", "report/tables"])
+def test_a_page_that_cannot_be_written_is_refused_before_training(leap, shapes, tmp_path, taken):
+    path = tmp_path / taken
+    path.parent.mkdir(exist_ok=True)
+    path.mkdir() if taken.endswith(".html") else path.touch()
+    shown = leap("compare", "./shapes.json", *SMALL)
+    assert (shown.code, shown.out) == (2, "")
+    reason = "is a folder, and a file belongs there" if taken.endswith(".html") else "Not a directory. Give another"
+    assert reason in shown.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_that_is_not_for_us_to_write_is_refused_before_training(leap, shapes, tmp_path, read_only):
+    (tmp_path / "theirs").mkdir()
+    read_only(tmp_path / "theirs")
+    shown = leap("compare", "./shapes.json", *SMALL, "--out", "theirs/new/report")
+    assert (shown.code, shown.out) == (2, "")
+    assert "cannot write the report to 'theirs/new/report': " in shown.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_answer_is_given_even_if_its_page_cannot_be_written(leap, shapes, monkeypatch):
+    def full_disk(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("leap.pipeline.reports.write.to_svg", full_disk)
+    shown = leap("compare", "./shapes.json", *SMALL)
+    assert shown.code == 2
+    assert "2 trained, 0 cached, 0 failed" in shown.out
+    assert shown.out.splitlines()[-1].startswith("No difference between LEAP and no encoding is shown on shapes: ")
+    assert "cannot write the report to 'report': No space left on device" in shown.err
+    told = leap("compare", "./shapes.json", *SMALL, "--json")
+    assert told.code == 2
+    assert told.json["answer"] == shown.out.splitlines()[-1]
+    assert (told.json["page"], len(told.json["datasets"])) == (None, 1)
+    assert "No space left" in told.json["page_error"]
 
 
 @pytest.mark.parametrize(
