@@ -18,6 +18,8 @@ RWPE_FEATURE_STEPS = 10
 """Columns of the random-walk features that stand in for missing ones."""
 
 _ROWS_AT_ONCE = 1 << 20
+_DIGITS = 1e12  # to which targets are told apart; float64 has nearly 16 digits, float32 seven
+_LEAST_KEPT = 0.5  # of the distinct values of a target; some are equal in float32 in ordinary data, too
 
 
 def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_empty: bool = False) -> Graphs:
@@ -51,7 +53,8 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     ------
     InvalidInputError
         Node ids out of range, an edge between two graphs, features that are not finite or do not fit the
-        nodes, labels that do not fit the graphs or nodes, masks of another shape, no node at all.
+        nodes, labels that do not fit the graphs or nodes, targets that float32 does not hold or tell apart,
+        masks of another shape, no node at all.
     """
     counts = _checked_counts(raw.node_counts)
     num_nodes = int(counts.sum())
@@ -226,12 +229,7 @@ def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDAr
     if len(y) != count:
         raise InvalidInputError(f"{len(y):,} labels for {count:,} {owner}s: each {owner} needs exactly one.")
     if raw.task == "graph-regression":
-        targets = np.asarray(y, dtype=np.float32).reshape(count, -1)
-        if not np.isfinite(targets).all():
-            row, column = np.argwhere(~np.isfinite(targets))[0]
-            value = y.reshape(count, -1)[row, column]
-            raise InvalidInputError(f"targets must be finite, but graph {row} has {value} in column {column}.")
-        return targets, None
+        return _checked_targets(y.reshape(count, -1)), None
     if y.ndim != 1:
         raise InvalidInputError(f"labels must be one value a {owner}. Got shape {y.shape}.")
     if np.issubdtype(y.dtype, np.floating) and not np.isfinite(y).all():
@@ -243,6 +241,32 @@ def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDAr
         kinds = ", ".join(sorted({type(value).__name__ for value in y.tolist()}))
         raise InvalidInputError(f"labels must be of one kind, but are {kinds}.") from error
     return codes.astype(np.int64).reshape(-1), values.tolist()
+
+
+def _checked_targets(y: NDArray[Any]) -> NDArray[np.float32]:
+    """Return targets as float32, in which they are learnt; refuse those that it cannot hold or tell apart."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        targets = np.asarray(y, dtype=np.float32)
+    if not np.isfinite(targets).all():
+        row, column = np.argwhere(~np.isfinite(targets))[0]
+        raise InvalidInputError(
+            f"targets must be finite float32 numbers, but graph {row} has {y[row, column]} in column {column}, counted "
+            "from 0. Repair or remove it."
+        )
+    for column, kept in enumerate(targets.T):
+        values = np.asarray(y[:, column], dtype=np.float64)
+        largest = np.abs(values).max(initial=0.0)
+        if not largest:
+            continue
+        # What differs in the last digits alone, such as 0.3 and 0.1 + 0.2, is one value.
+        before, after = len(np.unique(np.rint(values / largest * _DIGITS))), len(np.unique(kept))
+        if before > 1 and after <= before * _LEAST_KEPT:
+            raise InvalidInputError(
+                f"column {column} of the targets, counted from 0, has {before:,} distinct values from {values.min()} "
+                f"to {values.max()}, of which float32, in which they are learnt, keeps only {after:,}. Subtract an "
+                "offset, such as their mean, or rescale them."
+            )
+    return targets
 
 
 def _checked_masks(raw: RawGraphs, num_nodes: int) -> dict[str, NDArray[np.bool_]] | None:

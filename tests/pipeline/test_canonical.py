@@ -99,6 +99,42 @@ def test_regression_targets_are_float32_columns():
     assert graphs.summary["targets"] == 1
 
 
+GRID = np.arange(400)
+COLLAPSING = {
+    "times": (1.7e9 + GRID + 0.5, r"has 400 distinct values from 1700000000.5 to 1700000399.5, .* keeps only [45]\."),
+    "an offset": (1.0 + GRID * 1e-9, "keeps only [45]"),
+    "too small": ((1 + GRID) * 1e-60, "keeps only 1"),
+    "two values": (1e9 + GRID % 2, "has 2 distinct values from 1000000000.0 to 1000000001.0, .* keeps only 1"),
+    "large integers": (10**12 + GRID, "keeps only 1"),
+}
+
+
+@pytest.mark.parametrize("case", COLLAPSING)
+def test_targets_that_float32_does_not_tell_apart_are_refused_with_a_way_out(case):
+    values, message = COLLAPSING[case]
+    y = np.stack([GRID.astype(values.dtype), values], axis=1)
+    with pytest.raises(InvalidInputError, match=f"column 1 of the targets.*{message}.*Subtract an offset.*or rescale"):
+        canonicalize(raw([1] * 400, [], y=y, task="graph-regression"))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.random.default_rng(7).normal(size=400),
+        np.random.default_rng(7).normal(1e4, 1.0, size=400),
+        10.0 ** np.linspace(-30, 30, 400),
+        np.array([0.3, 0.1 + 0.2, 0.7, 0.8 - 0.1] * 100),  # two values, and four in float64
+        (1.7e9 + GRID).astype(np.float32),
+        np.zeros(400),
+        np.full(400, 1.7e9 + 0.5),
+    ],
+    ids=["normal", "offset", "magnitudes", "last digits", "float32", "zeros", "constant"],
+)
+def test_ordinary_targets_are_stored_as_float32_rounds_them(y):
+    graphs = canonicalize(raw([1] * 400, [], y=y, task="graph-regression"))
+    assert graphs.y.tobytes() == y.astype(np.float32)[:, None].tobytes()
+
+
 def test_missing_features_become_degrees_ones_or_return_probabilities():
     star = raw((4,), [(0, 1), (0, 2)])
     assert canonicalize(star).x.tolist() == [[2.0], [1.0], [1.0], [0.0]]
@@ -137,6 +173,10 @@ BAD = {
     "node label count": (raw(y=np.zeros(3), task="node-classification"), "3 labels for 5 nodes"),
     "nan label": (raw(y=np.array([0, np.nan, 1]), task="graph-classification"), "label of graph 1 is nan"),
     "nan target": (raw(y=np.array([0, np.nan, 1]), task="graph-regression"), "graph 1 has nan"),
+    "overflowing target": (
+        raw(y=np.array([0, 1, 5e299]), task="graph-regression"),
+        r"targets must be finite float32 numbers, but graph 2 has 5e\+299 in column 0, .*Repair or remove it",
+    ),
     "mixed labels": (raw(y=np.array([1, "a", 2], object), task="graph-classification"), "int, str"),
     "missing labels": (raw(task="graph-classification"), "no labels"),
     "no nodes": (raw((0, 0), []), "without a single node"),
