@@ -12,7 +12,7 @@ from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib, materialize, retrying
 from leap.pipeline.stages.result import ArtifactReport
 from leap.pipeline.training.options import TrainOptions
-from leap.pipeline.training.requirements import required_recipes
+from leap.pipeline.training.requirements import refuse_constant_targets, required_recipes
 from leap.store import Artifact, Store
 from leap.store.errors import DamagedArtifactError
 
@@ -111,7 +111,15 @@ class Materials:
         return [self.dataset[0], *(materialize(self.context, dataset, recipe)[0] for recipe in there)]
 
     def make(self, runs: Sequence[TrainOptions]) -> None:
-        """Make everything that some runs need; what cannot be made is noted, and only its runs are given up."""
+        """Make everything that some runs need; what cannot be made is noted, and only its runs are given up.
+
+        Raises
+        ------
+        InvalidInputError
+            If labels are needed, and all targets are the same.
+        """
+        if self.needs_labels:
+            refuse_constant_targets(self.dataset[1])
 
         def attempt() -> list[ArtifactReport]:
             dataset = self.dataset[1]

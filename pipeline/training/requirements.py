@@ -59,6 +59,19 @@ def _check_labels(dataset: Artifact) -> None:
         )
 
 
+def refuse_constant_targets(dataset: Artifact) -> None:
+    """Raise InvalidInputError if a regression has the same targets everywhere; this reads all of them."""
+    if dataset.manifest.summary["task"] != "graph-regression":
+        return
+    targets = StoredGraphs.of(dataset).labels()
+    if targets is not None and (targets == targets[:1]).all():
+        values = ", ".join(f"{value:g}" for value in targets[0])
+        raise InvalidInputError(
+            f"all {len(targets):,} graphs of {dataset.manifest.dataset!r} have the target {values}: there is nothing "
+            "to learn. Choose another label with --graph-label, or a dataset whose targets differ."
+        )
+
+
 def recipes_for(options: TrainOptions, *, is_categorical: bool) -> list[Recipe]:
     """Return the artifacts that batches carry beside a dataset with categorical features, or with measurements."""
     network, values = options.network, options.flat()

@@ -344,6 +344,7 @@ def test_data_without_labels_and_too_few_graphs_are_refused(context, options, ru
     [
         (["a"] * 6, "graph-classification", "all 6 graphs of 'same' have the label 'a': there is nothing to learn"),
         ([7] * 18, "node-classification", "all 18 nodes of 'same' have the label 7: there is nothing to learn"),
+        ([2.5] * 6, "graph-regression", "all 6 graphs of 'same' have the target 2.5: there is nothing to learn"),
     ],
 )
 def test_one_label_for_all_is_refused(context, options, run, labels, task, message):
