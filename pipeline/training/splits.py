@@ -47,11 +47,14 @@ def make_splits(dataset: Artifact, options: TrainOptions) -> list[Split]:
         found = folds(stored.labels(), stored.task, stored.num_graphs, options.split_seed, options.folds)
     if not found:
         classes = stored.classes or ()
-        most = int(np.bincount(labels_of(dataset)).max()) if classes else stored.num_graphs
+        counts = np.bincount(labels_of(dataset)) if classes else np.array([stored.num_graphs])
+        most, least = int(counts.max()), int(counts.min())
         if most < options.folds <= stored.num_graphs:
+            fewer = f"Use at most {most} --folds, a" if most > 1 else "Use a"
             raise InvalidInputError(
-                f"no class of {dataset.manifest.dataset!r} has more than {plural(most, 'graph')}, fewer than the "
-                f"{options.folds} folds. Give a label with fewer classes (it has {len(classes):,}), or more graphs."
+                f"no class of {dataset.manifest.dataset!r} has more than {plural(most, 'graph')} (the smallest has "
+                f"{least:,}), fewer than the {options.folds} folds. {fewer} label with fewer classes (it has "
+                f"{len(classes):,}), or more graphs."
             )
         raise InvalidInputError(
             f"{dataset.manifest.dataset!r} has {stored.num_graphs:,} graphs, too few for {options.folds} folds with a "

@@ -102,7 +102,7 @@ def test_classes_too_small_for_the_folds_are_named(leap, tmp_path):
     write(tmp_path / "many.json", lambda number: number)
     shown = leap("compare", "./many.json", *SMALL)
     assert shown.code == 2
-    assert "no class of 'many' has more than 1 graph, fewer than the 2 folds" in shown.err
+    assert "no class of 'many' has more than 1 graph (the smallest has 1), fewer than the 2 folds. Use a" in shown.err
 
 
 @pytest.mark.parametrize("taken", ["report", "report/index.html", "report/tables"])

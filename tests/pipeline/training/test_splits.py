@@ -1,10 +1,14 @@
 """Folds are the published ones unless others are asked for."""
 
+import networkx as nx
 import numpy as np
+import pytest
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from leap.pipeline import ingest
 from leap.pipeline.training.splits import class_frequencies, labels_of, make_splits
+from leap.store.errors import InvalidInputError
+from tests.pipeline.training.conftest import coordinates, graphs_source
 
 
 def test_stored_folds_are_the_published_protocol(context, options, shapes):
@@ -27,6 +31,19 @@ def test_other_folds_and_seeds_are_cut_likewise(context, options, shapes):
     three = make_splits(dataset, options(folds=3))
     tested = np.sort(np.concatenate([split.graphs["test"] for split in three]))
     assert np.array_equal(tested, np.arange(121))
+
+
+def test_more_folds_than_a_class_has_graphs_are_refused_with_fewer_as_the_way_out(context, options):
+    graphs = [nx.path_graph(3)] * 50
+    few = graphs_source(graphs, "few", coordinates(graphs), [0] * 20 + [1] * 12 + [2] * 18, "graph-classification")
+    dataset = context.store.get(ingest(few, context=context)["dataset"].key)
+    message = (
+        r"no class of 'few' has more than 20 graphs \(the smallest has 12\), fewer than the 40 folds. Use at most 20 "
+        r"--folds, a label with fewer classes \(it has 3\), or more graphs"
+    )
+    with pytest.raises(InvalidInputError, match=message):
+        make_splits(dataset, options(folds=40))
+    assert len(make_splits(dataset, options(folds=20))) == 20
 
 
 def test_node_tasks_use_the_dataset_s_splits(context, options, nodes):
