@@ -18,6 +18,7 @@ from leap.pipeline.reports.cost import fold_seconds, preprocessing_seconds, seco
 from leap.pipeline.reports.names import (
     against_label,
     backbone_label,
+    by,
     counted,
     encoding_label,
     has_leap,
@@ -71,9 +72,23 @@ def answer(results: Results) -> tuple[Answer, list[Answer]]:
     """Return the answer of a report, and that of each dataset; with a single dataset they are the same."""
     each = [_of_dataset(results, networks) for networks in networks_of(results).values()]
     if not each:
-        return Answer("No run has a score, so nothing can be compared.", "", "", {}), []
+        return Answer(_nothing_compared(results), "", "", {}), []
     each += _without_scores(results, {one.facts["dataset"] for one in each})
     return (each[0] if len(each) == 1 else _overall(each)), each
+
+
+def _nothing_compared(results: Results) -> str:
+    """Say why no network that takes encodings has a score."""
+    scored = sorted({run.backbone for run in results.runs if run.is_global and run.scores()}, key=by("backbone"))
+    if not scored:
+        return "No run has a score, so nothing can be compared."
+    if any(not run.is_global for run in results.runs):
+        return "Whether LEAP helps is open: no run of a backbone that takes encodings has a score."
+    names, takes = joined(list(map(backbone_label, scored))), "takes" if len(scored) == 1 else "take"
+    return (
+        f"Whether LEAP helps is open: {names} {takes} no encoding, so there is nothing to compare. Add a backbone that "
+        "takes encodings, such as gcn."
+    )
 
 
 def _without_scores(results: Results, answered: set[str]) -> list[Answer]:

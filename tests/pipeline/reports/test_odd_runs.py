@@ -51,6 +51,17 @@ def test_a_run_without_any_score_leaves_its_place_empty(made, tmp_path):
     assert report(alone.parent, tmp_path / "out2").answer.text == "No run has a score, so nothing can be compared."
 
 
+def test_backbones_that_take_no_encoding_are_said_to_be_why_nothing_is_compared(made, tmp_path):
+    made(("BZR", NONE | {"backbone": "dect-4k"}, [0.5, 0.6]))
+    alone = report(tmp_path / "runs", tmp_path / "out").answer.text
+    assert alone.startswith("Whether LEAP helps is open: DECT (4K) takes no encoding, so there is nothing to compare. ")
+    made(("BZR", NONE | {"backbone": "dect-65k"}, [0.5, 0.6]))
+    assert "DECT (4K) and DECT (65K) take no encoding" in report(tmp_path / "runs", tmp_path / "out").answer.text
+    made(("BZR", LEAP, [float("nan")] * 2))
+    without = report(tmp_path / "runs", tmp_path / "out").answer.text
+    assert without == "Whether LEAP helps is open: no run of a backbone that takes encodings has a score."
+
+
 def test_methods_without_common_folds_are_not_tested_and_said_not_to_be(made, tmp_path):
     made(("BZR", LEAP | {"seed": 1}, [0.8, 0.9]), ("BZR", NONE | {"seed": 2}, [0.5, 0.5]))
     written = report(tmp_path / "runs", tmp_path / "out")
