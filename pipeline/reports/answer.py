@@ -16,6 +16,7 @@ from leap.pipeline.reports.comparisons import (
 )
 from leap.pipeline.reports.cost import fold_seconds, preprocessing_seconds, seconds_text
 from leap.pipeline.reports.names import (
+    LABELS,
     against_label,
     backbone_label,
     by,
@@ -24,11 +25,12 @@ from leap.pipeline.reports.names import (
     has_leap,
     joined,
 )
-from leap.pipeline.reports.runs import Cell, Results, best_by, grouped
+from leap.pipeline.reports.runs import Cell, FinishedRun, Results, best_by, grouped
 from leap.pipeline.reports.table import value_of
 
 Effect = Literal["helps", "hurts", "mixed", "not shown", "not tested"]
 MOST_NAMED = 6  # datasets that the sentence about all of them names
+MOST_SETTINGS = 3  # that the sentence about runs with others names
 FIRST_LOOK = (
     "This is a first look with few seeds and epochs: networks may not be trained to the end, and only large "
     "differences show. Without --quick the comparison is complete."
@@ -132,6 +134,7 @@ def _of_dataset(results: Results, networks: Networks) -> Answer:
         _differences("Against the best other encoding", [(c.backbone, c.other) for c in contests]),
         _cost(contests),
         _take(networks, by_names),
+        _left_out(results, run.dataset, is_first_look=is_first_look),
     ]
     basis = [_basis(cells, tests), FIRST_LOOK if is_first_look else ""]
     facts = {
@@ -266,6 +269,38 @@ def _take(networks: Networks, tests: dict[tuple[str, str, str], BaselineTest]) -
         if is_close and fold_seconds(other) < fold_seconds(top):
             also = f"; {encoding_label(other.run.encoding)} is not shown to be worse and trains faster"
     return f"Take {_named(top)}: it {best} and {shown}{also}."
+
+
+def _left_out(results: Results, dataset: str, *, is_first_look: bool) -> str:
+    """Say which settings the answer is about where a dataset has runs with others; first looks are apart anyway."""
+    names = {run.name for run in results.usual_runs}
+    kept_runs: list[FinishedRun] = []
+    others: list[FinishedRun] = []
+    for run in results.runs:
+        if run.dataset == dataset and not run.is_global and (run.name in results.first_looks) == is_first_look:
+            (kept_runs if run.name in names else others).append(run)
+    kept, left = _values(kept_runs), _values(others)
+    chosen = [
+        f"{LABELS[name]} {' or '.join(sorted(kept[name]))}" for name in kept if left.get(name, set()) - kept[name]
+    ]
+    if not chosen:
+        return ""
+    more = f" and {counted(len(chosen) - MOST_SETTINGS, 'other setting')}" if len(chosen) > MOST_SETTINGS else ""
+    are = "is" if len(others) == 1 else "are"
+    return (
+        f"All this is about {', '.join(chosen[:MOST_SETTINGS])}{more}; {counted(len(others), 'run')} with other values "
+        f"{are} left out."
+    )
+
+
+def _values(runs: Sequence[FinishedRun]) -> dict[str, set[str]]:
+    """Return the values that each setting has in some runs, as words."""
+    found: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in (item for group in run.settings.values() for item in group.items()):
+            if value is not None:
+                found.setdefault(name, set()).add(str(value))
+    return found
 
 
 def _named(cell: Cell) -> str:

@@ -269,8 +269,9 @@ class Results:
     def shown(self) -> list[FinishedRun]:
         """Runs that can be compared: on each dataset, those of its most widely used protocol.
 
-        Between protocols, the one that covers more networks wins; then the paper's; then the longer training. Sizes of
-        a backbone and settings that only an encoding has, such as the weight of edges, are chosen in the same way.
+        Between protocols, the one that covers more networks wins; then the paper's; then the longer training; then the
+        one with the better validation score. Sizes of a backbone and settings that only an encoding has, such as the
+        weight of edges, are chosen in the same way.
         """
         kept = _widest(self.runs, lambda run: run.dataset, "training")
         kept = _widest(kept, lambda run: (run.dataset, run.backbone), "backbone")
@@ -370,7 +371,8 @@ def _cells(runs: Iterable[FinishedRun]) -> list[Cell]:
 def _widest(runs: Iterable[FinishedRun], place: Callable[[FinishedRun], Hashable], group: str) -> list[FinishedRun]:
     """Return, for each place, the runs whose settings of a group most networks share there, by name.
 
-    Of the transform, the paper's settings come first even where others are more common.
+    Of the transform, the paper's settings come first even where others are more common. Between settings that are
+    shared alike, the validation score decides.
     """
 
     def merit(runs: list[FinishedRun]) -> tuple[Any, ...]:
@@ -378,7 +380,9 @@ def _widest(runs: Iterable[FinishedRun], place: Callable[[FinishedRun], Hashable
         covered = len({(run.backbone, run.encoding, run.projection) for run in runs})
         is_papers = all(value == PAPER[group][name] for name, value in values.items())
         order = (is_papers, covered) if group == "transform" else (covered, is_papers)
-        return (*order, runs[0].settings["training"]["epochs_at_most"] or 0, len(runs), _text(values))
+        scores = [score for run in runs for score in run.scores("val").values()]
+        validation = sum(scores) / len(scores) if scores else -math.inf
+        return (*order, runs[0].settings["training"]["epochs_at_most"] or 0, len(runs), validation, _text(values))
 
     kept: list[FinishedRun] = []
     for here in grouped(runs, place).values():

@@ -215,3 +215,17 @@ def test_any_set_of_encodings_is_compared(made):
     assert "(LaPE + LEAP-L over ℓ-ECT, p < 0.001)" in whole.details
     assert json.dumps(whole.facts)
     assert encoding_label("mine+leap-l") == "mine + LEAP-L"
+
+
+def test_of_values_that_share_all_networks_the_best_by_validation_is_answered_for_and_named(made):
+    """Not the one whose text comes last."""
+    good, bad = runs({"leap-f": 0.2 + WOBBLE}, lr=0.005), runs({"leap-f": 0.1 + WOBBLE}, lr=0.02)
+    worse = [(dataset, values, [score - 0.1 for score in scores]) for dataset, values, scores in bad]
+    whole, _ = answer(Results.of(made(*good, *worse)))
+    assert "70.4 % accuracy with it, 50.4 % without" in whole.headline
+    assert whole.details.endswith("All this is about lr 0.005; 2 runs with other values are left out.")
+
+
+def test_an_answer_about_all_runs_names_no_setting(made):
+    whole, _ = answer(Results.of(made(*runs({"leap-f": 0.2 + WOBBLE}, lr=0.005))))
+    assert "left out" not in whole.text
