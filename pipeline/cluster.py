@@ -310,6 +310,8 @@ def _local(workers: int) -> Iterator[DaskRunner]:
     client_class = distributed.Client  # imported before its settings are changed, which it would not complete otherwise
     with (
         dask.config.set(KEEP_MEMORY),
+        # Of workers that are killed, Dask tells in its log even when the cluster is closed: until the loop has ended.
+        distributed.utils.silence_logging_cmgr("CRITICAL"),
         _quiet_tracker(),
         _event_loop() as loop,
         _local_cluster(loop, workers) as cluster,

@@ -1,22 +1,20 @@
 """`compare`: train the recommended encodings, answer whether LEAP helps, and write the page, in one call."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from leap.pipeline import reports
 from leap.pipeline.engine.plan import RunsPlan, known_size
-from leap.pipeline.engine.sweep import SweepResult, plan_sweep, sweep
-from leap.pipeline.events import Event
+from leap.pipeline.engine.sweep import SweepResult, SweepWork, plan_sweep, sweep
 from leap.pipeline.experiments.expand import SweepSelection
 from leap.pipeline.experiments.recommended import comparison
 from leap.pipeline.experiments.sweep_file import SweepFile
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_request, ingest
-from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
+from leap.pipeline.training.options import DEFAULT_RUNS
 from leap.store import LeapError
 from leap.store.errors import InvalidInputError
 
@@ -67,13 +65,7 @@ def compare(
     reading: IngestOptions | None = None,
     runs: Path | str = DEFAULT_RUNS,
     out: Path | str = "report",
-    budget_gb: float = DEFAULT_BUDGET_GB,
-    memory_gb: float = 2.0,
-    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
-    stack: int | None = None,
-    device: str = "auto",
-    command: str = "",
-    on_event: Callable[[Event], None] | None = None,
+    **work: Unpack[SweepWork],
 ) -> CompareResult:
     """Answer whether LEAP helps: train the recommended encodings, with and without message passing, on datasets.
 
@@ -86,7 +78,7 @@ def compare(
     selection : a part of the recommended networks, or other backbones, encodings and options than theirs.
     reading : how datasets are read.
     out : folder of the page.
-    runs, budget_gb, memory_gb, checkpoint_steps, stack, device, command, on_event : as for `sweep`.
+    runs, work : as for `sweep`.
 
     Raises
     ------
@@ -113,19 +105,7 @@ def compare(
     context = context or Context()
     reports.refuse_unwritable(Path(out), "--out")
     file = _file(datasets, context, quick, selection, reading, is_plan=False)
-    swept = sweep(
-        file,
-        context,
-        selection=selection,
-        runs=runs,
-        budget_gb=budget_gb,
-        memory_gb=memory_gb,
-        checkpoint_steps=checkpoint_steps,
-        stack=stack,
-        device=device,
-        command=command,
-        on_event=on_event,
-    )
+    swept = sweep(file, context, selection=selection, runs=runs, **work)
     if len(swept.failed) == len(swept.outcomes):
         return CompareResult(swept, None)
     try:

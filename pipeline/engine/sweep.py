@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from leap.pipeline.engine.engine import Engine, Outcome
 from leap.pipeline.engine.plan import RunsPlan, plan_runs, worker_count
@@ -16,6 +16,18 @@ from leap.pipeline.experiments.sweep_file import SweepFile, load
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
+
+
+class SweepWork(TypedDict, total=False):
+    """What the trainings of a sweep may use, and who is told: arguments of `sweep` that change no result."""
+
+    budget_gb: float
+    memory_gb: float
+    checkpoint_steps: int
+    stack: int | None
+    device: str
+    command: str
+    on_event: Callable[[Event], None] | None
 
 
 @dataclass(frozen=True)

@@ -272,8 +272,8 @@ def _take(networks: Networks, tests: dict[tuple[str, str, str], BaselineTest]) -
 
 
 def _left_out(results: Results, dataset: str, *, is_first_look: bool) -> str:
-    """Say which settings the answer is about where a dataset has runs with others; first looks are apart anyway."""
-    names = {run.name for run in results.usual_runs}
+    """Say which settings the answer is about where runs with others are in no table; first looks are apart anyway."""
+    names = {run.name for run in results.shown}
     kept_runs: list[FinishedRun] = []
     others: list[FinishedRun] = []
     for run in results.runs:
@@ -335,7 +335,9 @@ def _overall(each: Sequence[Answer]) -> Answer:
     }
     parts = [] if "helps" in by_effect else [f"LEAP is shown to help on none of {len(each)} datasets"]
     if by_effect.keys() == {"not tested"}:
-        parts, words = [f"Whether LEAP helps is open: nothing can be tested on {len(each)} datasets"], {}
+        is_paired = any(network["encoding"] == "none" for one in each for network in one.facts["networks"])
+        why = "nothing can be tested" if is_paired else "no network has a score both with LEAP and without an encoding"
+        parts, words = [f"Whether LEAP helps is open: {why} on {len(each)} datasets"], {}
     for effect, phrase in words.items():
         if effect in by_effect:
             names = [one.facts["label"] for one in by_effect[effect]]
@@ -348,6 +350,8 @@ def _overall(each: Sequence[Answer]) -> Answer:
     basis = (
         "Of several encodings, the one with the best validation score is compared; p-values are paired by fold (by "
         "seed where there is one split) and corrected for the comparisons of each dataset (Holm)."
+        if any(one.facts["comparisons"] for one in each)
+        else ""
     )
     facts = {
         "effects": {effect: [one.facts["dataset"] for one in found] for effect, found in by_effect.items()},
@@ -357,6 +361,6 @@ def _overall(each: Sequence[Answer]) -> Answer:
     return Answer(
         f"{'First look: ' if is_first_look else ''}{'; '.join(parts)}.",
         f"Best by validation: {best} of {len(each)} datasets.",
-        f"{basis} {FIRST_LOOK if is_first_look else ''}".rstrip(),
+        f"{basis} {FIRST_LOOK if is_first_look else ''}".strip(),
         facts,
     )

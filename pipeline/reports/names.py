@@ -105,7 +105,7 @@ class Metric:
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a share as it is printed, with a true minus sign."""
         shown = f"{value * self.factor:{'+' if sign else ''}.{self.digits}f}"
-        return minus(shown.lstrip("-") if float(shown) == 0 and not sign else shown)
+        return minus(shown.lstrip("+-") if float(shown) == 0 else shown)
 
     @property
     def axis(self) -> str:

@@ -1,6 +1,8 @@
 """Who does the work: nobody extra for little of it, a quiet local cluster for much, a scheduler where one is named."""
 
 import contextlib
+import io
+import logging
 import os
 import signal
 import socket
@@ -9,6 +11,7 @@ import sys
 import threading
 import warnings
 
+import distributed
 import psutil
 import pytest
 
@@ -89,6 +92,23 @@ def test_a_cluster_starts_without_a_word_where_the_port_of_dashboards_is_taken(c
         warnings.simplefilter("error")
         assert results(Workforce(1)) == [0, 2, 4]
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_dask_logs_when_its_workers_are_gone_is_not_shown(monkeypatch):
+    """Connections may turn out to be lost after the cluster is closed, as long as the event loop runs."""
+    shown, log = logging.StreamHandler(io.StringIO()), logging.getLogger("distributed")
+    monkeypatch.setattr(log, "handlers", [shown])  # as outside of pytest
+    stop_loop = distributed.utils.LoopRunner.stop
+
+    def stop(self, *args, **options):
+        log.error("Batched Comm Closed")
+        return stop_loop(self, *args, **options)
+
+    monkeypatch.setattr(distributed.utils.LoopRunner, "stop", stop)
+    assert results(Workforce(1)) == [0, 2, 4]
+    assert shown.stream.getvalue() == ""
+    log.error("heard")
+    assert shown.stream.getvalue() == "heard\n"
 
 
 def thresholds_of_memory():

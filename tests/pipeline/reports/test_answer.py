@@ -13,7 +13,7 @@ from leap.pipeline.engine.sweep_log import SweepCall, record
 from leap.pipeline.reports.answer import answer
 from leap.pipeline.reports.comparisons import comparisons, gains, networks_of, over_datasets, p_text
 from leap.pipeline.reports.cost import tradeoff
-from leap.pipeline.reports.names import encoding_label
+from leap.pipeline.reports.names import ACCURACY, encoding_label
 from leap.pipeline.reports.runs import Results
 from leap.pipeline.training.options import TrainOptions
 from tests.pipeline.reports.conftest import write_run
@@ -149,7 +149,11 @@ def test_several_datasets_are_counted_by_what_is_shown_on_each(made):
 
 def test_runs_without_anything_to_compare_with_do_not_claim_that_leap_fails(made):
     found = made(*(("mine", {"encoding": "leap-l"}, FOLDS), ("yours", {"encoding": "leap-l"}, FOLDS)))
-    assert answer(Results.of(found))[0].headline == "Whether LEAP helps is open: nothing can be tested on 2 datasets."
+    whole, _ = answer(Results.of(found))
+    assert whole.text == (
+        "Whether LEAP helps is open: no network has a score both with LEAP and without an encoding on 2 datasets. Best "
+        "by validation: LEAP-L on 2 of 2 datasets."
+    )
 
 
 def test_page_json_and_terminal_have_the_same_answer(made, tmp_path):
@@ -229,3 +233,14 @@ def test_of_values_that_share_all_networks_the_best_by_validation_is_answered_fo
 def test_an_answer_about_all_runs_names_no_setting(made):
     whole, _ = answer(Results.of(made(*runs({"leap-f": 0.2 + WOBBLE}, lr=0.005))))
     assert "left out" not in whole.text
+
+
+def test_values_that_have_a_table_of_their_own_are_not_called_left_out(made):
+    found = made(*runs({"leap-f": 0.2 + WOBBLE}), *runs({"leap-f": 0.1 + WOBBLE}, hops=(2,))[1:])
+    assert len(Results.of(found).shown) > len(Results.of(found).usual_runs)
+    assert "left out" not in answer(Results.of(found))[0].text
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 0.0004, -0.0004])
+def test_a_difference_that_rounds_to_nothing_has_no_sign(value):
+    assert ACCURACY.text(value, sign=True) == "0.0"
