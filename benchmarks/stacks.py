@@ -135,7 +135,7 @@ def _jobs(requests: Sequence[RunRequest], context: Context, folder: Path) -> lis
             label="",
             seconds=0.0,
             memory_gb=2.0,
-            checkpoint_steps=500,
+            checkpoint_steps=None,
         )
     ]
 

@@ -15,7 +15,7 @@ from leap.pipeline.datasets import known_names
 from leap.pipeline.experiments.expand import SweepSelection
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib
 from leap.pipeline.stages.result import COLUMNS, StageResult
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
+from leap.pipeline.training.options import DEFAULT_RUNS
 from leap.store.errors import InvalidInputError
 from leap.store.option import Option, Options
 
@@ -100,8 +100,14 @@ class WorkOptions(Options):
         float, Option(help="Memory for the data of the folds of a worker.", panel=WORK, metavar="GIB")
     ] = 2.0
     checkpoint_steps: Annotated[
-        int, Field(ge=1), Option(help="Checkpoint a fold every N of its steps, and at its end.", panel=WORK)
-    ] = DEFAULT_CHECKPOINT_STEPS
+        int | None,
+        Field(ge=1),
+        Option(
+            help="Checkpoint a fold every N of its steps (default: every 20 seconds), and at its end.",
+            panel=WORK,
+            metavar="N",
+        ),
+    ] = None
     budget_gb: Annotated[
         float,
         Option(help="Refuse if neighbourhoods are estimated to take more than this.", panel=WORK, metavar="GIB"),

@@ -14,3 +14,4 @@ from .registries import BackboneTraits as BackboneTraits
 from .registries import backbone_traits as backbone_traits
 from .transform import Statistics as Statistics
 from .transform import dect as dect
+from .transform import place as place

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from leap.models.backbones import GraphBatch
 from leap.models.generator import borrowed_generator
 from leap.models.kernels.border import whole_number
 from leap.models.kernels.directions import random_directions, threshold_grid
+from leap.models.layers import linear
 from leap.models.projections import ProjectionMaker, make_projection, project, reset_module
 from leap.models.rows import Rows
-from leap.models.transform import Statistics, check_neighborhoods, dect
+from leap.models.transform import Statistics, check_neighborhoods, dect, graph_dect, place
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 
@@ -109,6 +111,8 @@ class LEAP(nn.Module):
     learn_directions : learn them on the unit sphere (LEAP-L) or keep them fixed (LEAP-F).
     learn_thresholds : learn the thresholds too.
     edge_weight : 1 gives the Euler characteristic, 2 the published code's transform.
+    place : put a node's place in its neighbourhood beside its encoding: for each hop count its normalized position,
+        the neighbourhood's width and its number of nodes, in_channels + 2 further columns (`leap.models.place`).
     seed : of the directions and of the projection's initialization, which leave torch's global generator alone then.
         None: that generator decides, so that two encoders start differently and `torch.manual_seed` repeats both.
 
@@ -144,6 +148,7 @@ class LEAP(nn.Module):
         learn_directions: bool = True,
         learn_thresholds: bool = False,
         edge_weight: float = 1.0,
+        place: bool = False,
         seed: int | None = None,
     ) -> None:
         super().__init__()
@@ -151,6 +156,7 @@ class LEAP(nn.Module):
         _check_sizes(in_channels, out_channels, self.hops, directions, thresholds, scale)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.scale, self.radius, self.edge_weight, self.seed = scale, radius, edge_weight, seed
+        self.place = place
         self.learn_directions, self.learn_thresholds = learn_directions, learn_thresholds
         self.num_directions, self.num_thresholds = directions, thresholds
         if isinstance(projection, nn.Module) and len(self.hops) > 1:
@@ -164,6 +170,11 @@ class LEAP(nn.Module):
                 made = make_projection(projection, *size, out_channels // len(self.hops))
                 self.encoders.append(_OneHop(*size, radius, made, learn_directions, learn_thresholds, seed))
         self.projection = projection if isinstance(projection, str) else type(self._encoder(0).projection).__name__
+
+    @property
+    def columns(self) -> int:
+        """Columns of what `forward` returns."""
+        return self.out_channels + self.place * len(self.hops) * (self.in_channels + 2)
 
     def reset_parameters(self) -> None:
         """Draw directions and projections anew, as when the encoder was made, and put the thresholds back.
@@ -193,7 +204,7 @@ class LEAP(nn.Module):
 
         Returns
         -------
-        (N, out_channels).
+        (N, columns): the encoding of out_channels, and the places if they are wanted.
         """
         hoods = self._per_hop(neighborhoods)
         known = [None] * len(hoods) if stats is None else [stats] if isinstance(stats, Statistics) else list(stats)
@@ -202,6 +213,8 @@ class LEAP(nn.Module):
             directions = self._encoder(number).unit_directions()  # once, as each call normalizes them
             transform = self._transform(x, hood, number, statistics, directions, rows)
             columns.append(self._project(transform, number, directions, rows))
+        if self.place:
+            columns += [place(x, hood, statistics) for hood, statistics in zip(hoods, known, strict=True)]
         return torch.cat(columns, dim=1) if len(columns) > 1 else columns[0]
 
     def transform(
@@ -278,9 +291,45 @@ class LEAP(nn.Module):
             "learn_directions": self.learn_directions,
             "learn_thresholds": self.learn_thresholds,
             "edge_weight": self.edge_weight,
+            "place": self.place,
             "seed": self.seed,
         }
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+
+class WholeGraphs(nn.Module):
+    """Scores of graphs from their transforms, which are projected as LEAP does; an empty graph's are zeros.
+
+    Directions start from a seed, and differ from those of LEAP.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        dim: int,
+        directions: int,
+        thresholds: int,
+        scale: float,
+        radius: float,
+        projection: str,
+        learn_directions: bool,
+        edge_weight: float,
+    ) -> None:
+        super().__init__()
+        self.scale, self.edge_weight = scale, edge_weight
+        made = make_projection(projection, in_channels, directions, thresholds, dim)
+        self.encoder = _OneHop(in_channels, directions, thresholds, radius, made, learn_directions, False, 1)
+        self.readout = nn.Linear(dim, out_channels)
+
+    def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
+        """Map features (N, in_channels) to scores (G, out_channels)."""
+        directions, rows = self.encoder.unit_directions(), graphs.graph_rows
+        curves = graph_dect(x, graphs, directions, self.encoder.thresholds, self.scale, edge_weight=self.edge_weight)
+        encodings = project(self.encoder.projection, curves, directions, rows)
+        scores = linear(encodings, self.readout.weight, self.readout.bias, rows)
+        return scores * (graphs.ptr.diff() > 0)[:, None]
 
 
 def _drawing_from(seed: int | None) -> AbstractContextManager[None]:

@@ -16,7 +16,7 @@ from leap.models.layers import Noisy
 from leap.models.network_config import LEAP_PARTS, DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
 from leap.models.projections import make_projection
 from leap.models.registries import ENCODINGS
-from leap.models.transform import Statistics
+from leap.models.transform import Statistics, place
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 
@@ -119,6 +119,7 @@ class LeapEncoding(NodeEncoding):
     source : "features", or the kind of encoding that LEAP looks at instead.
     has_stats : whether the batch's statistics are those of what LEAP looks at.
     is_cached : whether the transform is read from the batch instead of being computed.
+    with_place : whether a node's place in its neighbourhood stands beside its encoding.
     """
 
     def __init__(
@@ -128,10 +129,10 @@ class LeapEncoding(NodeEncoding):
         source: str = "features",
         has_stats: bool = False,
         is_cached: bool = False,
+        with_place: bool = False,
     ) -> None:
         super().__init__()
         self.source, self.has_stats, self.is_cached = source, has_stats, is_cached
-        self.out_channels = config.dim
         self.leap = LEAP(
             in_channels,
             config.dim,
@@ -144,8 +145,10 @@ class LeapEncoding(NodeEncoding):
             learn_directions=config.leap == "leap-l",
             learn_thresholds=config.learn_thresholds,
             edge_weight=config.edge_weight,
+            place=with_place,
             seed=0,
         )
+        self.out_channels = self.leap.columns
         # Directions always start from seed 0; the projection's start is part of what a run's seed changes.
         size = (in_channels, config.directions, config.thresholds, config.dim // len(config.hops))
         for encoder in self.leap.encoders:
@@ -157,6 +160,8 @@ class LeapEncoding(NodeEncoding):
         if self.is_cached:
             names = map(transform_name, self.leap.hops)
             columns = [self.leap.project(nodes.encoding(name), i, rows=rows) for i, name in enumerate(names)]
+            if self.leap.place:
+                columns += [place(x, hood, nodes.stats.get(hood.hops)) for hood in nodes.hoods(self.leap.hops)]
             return torch.cat(columns, dim=1)
         hoods = nodes.hoods(self.leap.hops)
         if self.source != "features":
@@ -183,4 +188,5 @@ def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordin
         config.leap_on,
         has_stats=on_features and facts.codes is None,
         is_cached=uses_cached_transform(config, is_categorical=facts.codes is not None),
+        with_place=config.place,
     )

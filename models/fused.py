@@ -1,4 +1,4 @@
-"""What runs through compiled kernels on the CPU in float32: one autograd node each for `dect`, `gather` and `attend`.
+"""What runs through compiled kernels on the CPU in float32, as one autograd node each: `dect`, `gather` and others.
 
 Second derivatives are refused. Torch's `once_differentiable` does so only where the incoming gradient itself is
 differentiated; after `out.sum()` that gradient is a constant, and the second derivative would be taken for zero.
@@ -44,6 +44,12 @@ def fused_dect(
     return result
 
 
+def fused_statistics(x: Tensor, node_ptr: NDArray[Any], members: NDArray[Any]) -> tuple[Tensor, Tensor]:
+    """Return mean and scale of each neighbourhood for float32 on the CPU; the index comes from `index_arrays`."""
+    result: tuple[Tensor, Tensor] = _Statistics.apply(x, node_ptr, members)
+    return result
+
+
 def fused_gather(x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
     """Evaluate `messages.gather` for float32 on the CPU, with weights of the edges and of the nodes themselves."""
     result: Tensor = _Gather.apply(x, edge_index, edges, own)
@@ -75,29 +81,29 @@ class _Dect(torch.autograd.Function):
         edge_weight: float,
         rows: Rows | None,
     ) -> Tensor:
-        """Return the transform (N, D, T)."""
+        """Return the transform (n, D, T) of n neighbourhoods, or of other groups of nodes."""
         features, basis = x.detach().double().contiguous(), directions.detach().double()
         index = _copied(index)
         grid = thresholds.detach().double().numpy()
         heights = _product(features, basis, rows)
-        nodes, count = heights.shape
-        farthest = np.zeros(nodes, np.int64)
+        groups, count = len(index[0]) - 1, heights.shape[1]
+        farthest = np.zeros(groups, np.int64)
         centre: Tensor | None = None
         if mean is None or width is None:
-            offsets, extent = np.empty((nodes, count)), np.empty(nodes)
+            offsets, extent = np.empty((groups, count)), np.empty(groups)
             normalize(features.numpy(), index[0], index[1], heights, offsets, extent, farthest)
         else:
             centre = mean.double()
             offsets, extent = _product(centre, basis, rows), width.double().numpy()
         inverse = inverse_scale(extent)
-        out = np.empty((nodes, count, len(grid)), np.float32)
+        out = np.empty((groups, count, len(grid)), np.float32)
         threads = _threads(index, count)
         kernels = kernels_for(grid, s)
 
         def run(begin: int, end: int) -> None:
             kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, out)
 
-        share(run, nodes, threads, blocks_per_thread=4)
+        share(run, groups, threads, blocks_per_thread=4)
         ctx.save_for_backward(x, directions, thresholds)
         ctx.kernels = kernels
         ctx.saved = (features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre)
@@ -113,6 +119,31 @@ class _Dect(torch.autograd.Function):
         return *found, None, None, None, None, None, None
 
 
+class _Statistics(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, node_ptr: NDArray[Any], members: NDArray[Any]) -> tuple[Tensor, Tensor]:
+        features, index = x.detach().double().contiguous().numpy(), (node_ptr.copy(), members.copy())
+        count = len(node_ptr) - 1
+        mean, scale = np.empty((count, features.shape[1])), np.empty(count)
+        farthest = np.zeros(count, np.int64)
+        normalize(features, *index, features, mean, scale, farthest)
+        ctx.save_for_backward(x)
+        ctx.known = (features, index, scale, farthest)
+        return torch.from_numpy(mean).float(), torch.from_numpy(scale).float()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        features, index, scale, farthest = ctx.known
+        on_mean, on_scale = (gradient.detach().double().contiguous().numpy() for gradient in gradients)
+        total = np.zeros_like(features)
+        spread_means(*index, on_mean, total)
+        spread_scales(features, *index, scale, farthest, on_scale, total)
+        found: tuple[Tensor | None, ...] = (torch.from_numpy(total).float(),)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("place", found, (*gradients, *ctx.saved_tensors))
+        return *found, None, None
+
+
 def _copied(index: Index) -> Index:
     """Return arrays of our own: a gradient belongs to what was seen, whatever the caller does with theirs meanwhile."""
     node_ptr, nodes, edge_ptr, tails, heads = index
@@ -123,7 +154,7 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre = ctx.saved
     s, edge_weight, threads, rows = ctx.scalars
     upstream = gradient.contiguous().numpy()
-    nodes, count = heights.shape
+    (nodes, count), groups = heights.shape, len(extent)
     needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
 
     # Made here and not in the threads, whose memory goes back to the system each time and has to be mapped anew.
@@ -131,8 +162,8 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     made = [
         (
             np.zeros((nodes, b - a)),
-            np.zeros((nodes, b - a)),
-            np.zeros(nodes),
+            np.zeros((groups, b - a)),
+            np.zeros(groups),
             np.zeros(len(grid) * needs_thresholds),
         )
         for a, b in blocks

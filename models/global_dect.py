@@ -1,15 +1,13 @@
 """The global classifiers dect-4k and dect-65k: the transform of a whole graph as an image, read by a small CNN."""
 
-import math
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from leap.models.backbones import GraphBackbone, GraphBatch
-from leap.models.devices import in_full_precision
 from leap.models.kernels.directions import random_directions, threshold_grid
-from leap.models.kernels.normalization import MARGIN, is_constant
+from leap.models.transform import graph_dect
 from leap.store.errors import InvalidInputError
 
 CELLS = 4  # the CNN's last image is averaged to 2 × 2
@@ -69,40 +67,14 @@ class GlobalDect(GraphBackbone):
 
     def forward(self, x: Tensor, graphs: GraphBatch) -> Tensor:
         """Map features (N, in_channels) to scores (G, out_channels); an empty graph's are zeros."""
-        with in_full_precision(x.device):
-            image = self.transform(x, graphs)
-        scores: Tensor = self.mlp(self.convolutions(image.unsqueeze(1)))
+        image = self.transform(x, graphs).unsqueeze(1)
+        scores: Tensor = self.mlp(self.convolutions(image))
         return scores * (graphs.ptr.diff() > 0).unsqueeze(1)
 
     def transform(self, x: Tensor, graphs: GraphBatch) -> Tensor:
         """Return the transform of every graph, (G, directions, thresholds)."""
-        batch, count = graphs.batch, graphs.num_graphs
-        sizes = graphs.ptr.diff().clamp_min(1).unsqueeze(1)
-        centred = x - (graphs.pool(x) / sizes)[batch]
-        norms = torch.linalg.vector_norm(centred, dim=1)
-        radius = _largest(norms, batch, count)
-        # Rounding error must not be blown up: a graph of equal features has no extent.
-        constant = is_constant(radius.detach(), _largest(x.detach().abs().amax(1), batch, count))
-        centred = centred * ~constant[batch].unsqueeze(1)
         unit = self.directions / torch.linalg.vector_norm(self.directions, dim=0).clamp_min(1e-12)
-        heights = (centred / (radius + MARGIN)[batch].unsqueeze(1)) @ unit
-        edges = graphs.edge_index
-        is_first = edges[0] < edges[1]
-        if x.device.type == "cpu":
-            edges = edges[:, is_first]
-            tops = torch.maximum(heights[edges[0]], heights[edges[1]])
-        else:  # the host does not know how many there are; an edge's other direction lies above every threshold
-            tops = torch.maximum(heights[edges[0]], heights[edges[1]]).masked_fill(~is_first[:, None], math.inf)
-        image = heights.new_zeros(count, heights.shape[1], len(self.thresholds))
-        image = image.index_add(0, batch, self._below(heights))
-        return image.index_add(0, batch[edges[0]], self._below(tops), alpha=-self.edge_weight)
-
-    def _below(self, heights: Tensor) -> Tensor:
-        return torch.sigmoid(self.scale * (self.thresholds - heights.unsqueeze(2)))
-
-
-def _largest(values: Tensor, batch: Tensor, count: int) -> Tensor:
-    return values.new_zeros(count).scatter_reduce(0, batch, values, "amax")
+        return graph_dect(x, graphs, unit, self.thresholds, self.scale, edge_weight=self.edge_weight)
 
 
 class SmallGlobalDect(GlobalDect):

@@ -1,17 +1,23 @@
 """`Network`: features, encodings and a backbone put together for a dataset and its task."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from leap.models.backbones import Widen, make_backbone
 from leap.models.devices import lowered
 from leap.models.embedding import LEARNED_DIM, CategoricalEmbedding, learned_coordinates
+from leap.models.encoder import WholeGraphs
 from leap.models.encodings import LeapEncoding, NodeData, make_encoding
 from leap.models.generator import borrowed_generator
 from leap.models.layers import Noisy, mlp
 from leap.models.network_config import DatasetFacts, NetworkConfig
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.store.errors import InvalidInputError
+
+OF_GRAPHS = ("directions", "thresholds", "scale", "radius", "edge_weight")
+"""Options of a transform of whole graphs."""
 
 
 class Network(nn.Module):
@@ -37,6 +43,8 @@ class Network(nn.Module):
         is_node_task = facts.task == "node-classification"
         if self.looks_at_graphs and is_node_task:
             raise InvalidInputError(f"{config.backbone} classifies whole graphs, not nodes. Use another backbone.")
+        if config.whole and is_node_task:
+            raise InvalidInputError("--whole adds to the scores of graphs, and this is a node task. Leave it out.")
         self.embedding = None if facts.codes is None else CategoricalEmbedding(facts.codes)
         width = facts.features if self.embedding is None else self.embedding.out_channels
         looks_at_features = self.looks_at_graphs or (config.leap is not None and config.leap_on == "features")
@@ -46,18 +54,21 @@ class Network(nn.Module):
         encodings = {part: make_encoding(part, config, facts, seen) for part in config.parts}
         self.encodings = nn.ModuleDict(encodings)
         self.layer_encodings = nn.ModuleList()
+        self.whole: nn.Module | None = None
         self.is_pooled = not self.looks_at_graphs and not is_node_task
+        transform: dict[str, Any] = {name: getattr(config, name) for name in OF_GRAPHS}
         if self.looks_at_graphs:
-            self.backbone: nn.Module = BACKBONES[config.backbone](
+            self.backbone: nn.Module = BACKBONES[config.backbone](seen, facts.outputs, **transform)
+            return
+        if config.whole:
+            self.whole = WholeGraphs(
                 seen,
                 facts.outputs,
-                directions=config.directions,
-                thresholds=config.thresholds,
-                scale=config.scale,
-                radius=config.radius,
-                edge_weight=config.edge_weight,
+                dim=config.dim,
+                projection=config.projection,
+                learn_directions=config.leap == "leap-l",
+                **transform,
             )
-            return
         width += sum(part.out_channels for part in encodings.values())
         extra = config.dim if config.leap_every_layer else 0
         backbone = make_backbone(
@@ -106,7 +117,8 @@ class Network(nn.Module):
         rows: Tensor = self.backbone(joined, graphs, self._widen(nodes)).to(joined.dtype)
         if not self.is_pooled:
             return rows
-        return graphs.pool(rows) if self.config.pooling == "sum" else graphs.mean(rows)
+        scores = graphs.pool(rows) if self.config.pooling == "sum" else graphs.mean(rows)
+        return scores if self.whole is None else scores + self.whole(points, graphs)
 
     def _widen(self, nodes: NodeData) -> Widen | None:
         if not len(self.layer_encodings):
@@ -123,6 +135,7 @@ class Network(nn.Module):
         counts = {"backbone": _count(self.backbone)}
         counts |= {name: _count(part) for name, part in self.encodings.items()}
         counts["every layer"] = _count(self.layer_encodings)
+        counts["whole graphs"] = 0 if self.whole is None else _count(self.whole)
         counts["embedding"] = sum(_count(part) for part in (self.embedding, self.coordinates) if part is not None)
         shown = {name: count for name, count in counts.items() if count or name == "backbone"}
         return shown | {"total": sum(counts.values())}

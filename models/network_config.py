@@ -219,6 +219,26 @@ class NetworkConfig(Options):
             compared="ablation",
         ),
     ] = False
+    place: Annotated[
+        bool,
+        Option(
+            help="Put a node's place in its neighbourhood beside LEAP: its position, the width, the number of nodes.",
+            panel=TRANSFORM,
+            matters=_leap,
+            compared="ablation",
+            came_later=True,
+        ),
+    ] = False
+    whole: Annotated[
+        bool,
+        Option(
+            help="Add scores of the whole graph, from its own transform, to those of its nodes.",
+            panel=TRANSFORM,
+            matters=_leap,
+            compared="ablation",
+            came_later=True,
+        ),
+    ] = False
     hidden: Annotated[
         int | None,
         Field(ge=1, le=16384),
@@ -339,6 +359,8 @@ class NetworkConfig(Options):
             raise ValueError(f"leap_on {self.leap_on} needs the encoding leap-f or leap-l")
         if self.leap_every_layer and not (self.leap and traits.takes_leap_in_every_layer):
             raise ValueError("leap_every_layer needs the encoding leap-f or leap-l, and gcn, gat or gin")
+        if (self.place or self.whole) and not self.leap:
+            raise ValueError(f"{'place' if self.place else 'whole'} needs the encoding leap-f or leap-l")
         return self
 
     @property
@@ -386,7 +408,7 @@ def needs_neighborhoods(config: NetworkConfig, *, is_categorical: bool) -> bool:
     """Whether a transform is computed while training, so that batches carry neighbourhoods."""
     if config.leap is None:
         return False
-    return config.leap_every_layer or not uses_cached_transform(config, is_categorical=is_categorical)
+    return config.place or config.leap_every_layer or not uses_cached_transform(config, is_categorical=is_categorical)
 
 
 def can_stack(config: NetworkConfig, *, is_node_task: bool) -> bool:

@@ -7,7 +7,7 @@ gradients and memory bounded by blocks.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,12 +17,15 @@ from torch.utils.checkpoint import checkpoint
 from leap.models import grouped
 from leap.models.addresses import check_rows
 from leap.models.devices import in_full_precision
-from leap.models.fused import fused_dect
+from leap.models.fused import Index, fused_dect, fused_statistics
 from leap.models.kernels.border import index_arrays
 from leap.models.kernels.normalization import inverse_scale, is_constant
 from leap.models.rows import Rows
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from leap.models.backbones import GraphBatch
 
 LARGEST_FACTOR = 1e30  # steepness times weight of edges: with gradients, the kernel's products stay in float32
 CHUNK_CELLS = 2**24  # sigmoids that the plain path evaluates at once
@@ -91,6 +94,113 @@ def dect(
     return _dect(x, neighborhoods, directions, thresholds, scale, stats, edge_weight, rows)
 
 
+def graph_dect(
+    x: Tensor,
+    graphs: "GraphBatch",
+    directions: Tensor,
+    thresholds: Tensor,
+    scale: float,
+    *,
+    edge_weight: float = 1.0,
+) -> Tensor:
+    """Transform every graph of a batch as `dect` transforms a neighbourhood: (G, D, T), zeros for an empty graph."""
+    fits = _fits(thresholds, scale, edge_weight)
+    if fits and x.device.type == "cpu" and x.dtype == torch.float32:
+        return fused_dect(x, _whole_graphs(graphs), directions, thresholds, scale, None, edge_weight, graphs.rows)
+    # The host does not know which of an edge's two directions comes first: both count, half each.
+    nodes, edges = torch.arange(len(x), device=x.device), graphs.edge_index
+    members = _Members(nodes, graphs.batch, graphs.ptr.diff(), edges, graphs.batch[edges[0]])
+    kind = x.dtype if fits else torch.float64
+    with in_full_precision(x.device):
+        out = _plain_dect(
+            members,
+            x.to(kind),
+            directions.to(kind),
+            thresholds.to(kind),
+            scale,
+            None,
+            edge_weight / 2,
+            graphs.rows,
+            graphs.graph_rows,
+        )
+    return out.to(x.dtype)
+
+
+def _whole_graphs(graphs: "GraphBatch") -> Index:
+    """Return all nodes and edges of each graph of a batch, as if they were neighbourhoods."""
+    ptr = graphs.sequences()
+    nodes, edges = int(ptr[-1]), graphs.edge_index.numpy()
+    tails, heads = edges[:, edges[0] < edges[1]]
+    if (tails[1:] < tails[:-1]).any():
+        order = np.argsort(tails, kind="stable")
+        tails, heads = tails[order], heads[order]
+    return index_arrays(ptr, np.arange(nodes), np.searchsorted(tails, ptr), np.stack([tails, heads]), nodes)
+
+
+class _Members(NamedTuple):
+    """Nodes and edges of groups, such as neighbourhoods; which group owns each, and how many nodes it has."""
+
+    nodes: Tensor
+    owner: Tensor
+    sizes: Tensor
+    edges: Tensor
+    edge_owner: Tensor
+
+
+def place(x: Tensor, neighborhoods: Neighborhoods, stats: Statistics | tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """Say where each node stands in its neighbourhood, how wide that is and how many nodes it has.
+
+    The transform is normalized and forgets all three.
+
+    Parameters
+    ----------
+    x : (N, d) features.
+    neighborhoods : of the N nodes.
+    stats : mean and scale of each neighbourhood, computed earlier from these very features; they count as constants.
+        None: computed from `x`, and differentiable.
+
+    Returns
+    -------
+    (N, d + 2): (x(v) - mean) / (scale + 1e-6), zeros in a constant neighbourhood; log(1 + scale); log(1 + nodes).
+
+    Raises
+    ------
+    InvalidInputError
+        For shapes that do not fit, and neighbourhoods with a pointer or an id outside their arrays.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from leap.pipeline import khop
+    >>> x = torch.tensor([[0.0], [1.0], [2.0]])
+    >>> place(x, khop([[0, 1], [1, 2]])).round(decimals=2)
+    tensor([[-1.0000,  0.4100,  1.1000],
+            [ 0.0000,  0.6900,  1.3900],
+            [ 1.0000,  0.4100,  1.1000]])
+    """
+    check_neighborhoods(neighborhoods)
+    if x.ndim != 2 or not x.is_floating_point():
+        raise InvalidInputError(f"x must be floating point of shape (N, d). Got {x.dtype} of shape {tuple(x.shape)}.")
+    _check_counts(x, neighborhoods)
+    if stats is None:
+        mean, extent = _computed_statistics(x, neighborhoods)
+    else:
+        _check_statistics(x, stats)
+        mean, extent = stats[0].detach().to(x.dtype), stats[1].detach().to(x.dtype)
+    sizes = neighborhoods.node_ptr[1:] - neighborhoods.node_ptr[:-1]
+    counts = torch.as_tensor(sizes, device=x.device).to(x.dtype)
+    own = (x - mean) * inverse_scale(extent)[:, None]
+    return torch.cat([own, extent.log1p()[:, None], counts.log1p()[:, None]], dim=1)
+
+
+def _computed_statistics(x: Tensor, neighborhoods: Neighborhoods) -> tuple[Tensor, Tensor]:
+    if x.device.type == "cpu" and x.dtype == torch.float32:
+        hoods = neighborhoods.numpy()
+        node_ptr, nodes, *_ = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x))
+        return fused_statistics(x, node_ptr, nodes)
+    return _statistics(x, x, _members(neighborhoods, x.device))
+
+
 def _dect(
     x: Tensor,
     neighborhoods: Neighborhoods,
@@ -112,17 +222,14 @@ def _dect(
     _check(x, hoods, directions, thresholds, scale, stats, edge_weight, rows)
     statistics = None if stats is None else (stats[0].detach(), stats[1].detach())
     numbers = (float(scale), statistics, float(edge_weight))
-    fits = scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
+    fits = _fits(thresholds, scale, edge_weight)
     if on_host:  # on others torch looks after its indices, and nothing waits for numbers from there
         node_ptr, nodes, edge_ptr, *ends = index_arrays(
             hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x)
         )
-        grid = thresholds.detach().double().numpy()
-        # Thresholds that are not numbers, as when learning them diverges, do not fit either.
-        fits = fits and bool(np.isfinite(grid).all())
         if fits and x.dtype == torch.float32:
             index, order = (node_ptr, nodes, edge_ptr, ends[0], ends[1]), None
-            if not (grid[1:] > grid[:-1]).all():
+            if not bool((thresholds[1:] > thresholds[:-1]).all()):
                 thresholds, order = thresholds.sort()
             out = fused_dect(x, index, directions, thresholds, *numbers, rows)
             return out if order is None else torch.empty_like(out).index_copy(2, order, out)
@@ -131,6 +238,13 @@ def _dect(
     with in_full_precision(x.device):
         out = plain_dect(x.to(kind), hoods, directions.to(kind), thresholds.to(kind), *numbers, rows)
     return out.to(x.dtype)
+
+
+def _fits(thresholds: Tensor, scale: float, edge_weight: float) -> bool:
+    """Whether float32 holds what comes up on the way; of thresholds on other devices the host does not know."""
+    if thresholds.device.type == "cpu" and not thresholds.isfinite().all():  # as when learning them diverges
+        return False
+    return scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
 
 
 # Compiled kernels and numpy are nothing that torch.compile could trace: there it breaks the graph and runs as it is.
@@ -161,11 +275,7 @@ def _check(
     rows: Rows | None,
 ) -> None:
     nodes, dim = x.shape
-    if tuple(neighborhoods.node_ptr.shape) != (nodes + 1,):
-        raise InvalidInputError(
-            f"x has {nodes} rows, and node_ptr of the neighbourhoods has shape {tuple(neighborhoods.node_ptr.shape)}, "
-            f"not ({nodes + 1},). Both must be of the same nodes."
-        )
+    _check_counts(x, neighborhoods)
     is_stacked = rows is not None and directions.ndim == 3
     if rows is not None:
         check_rows(rows, nodes, len(directions) if is_stacked else int(rows.slots.max(initial=0)) + 1)
@@ -192,6 +302,28 @@ def _check(
         raise InvalidInputError("dect needs at least one direction and one threshold.")
 
 
+def _check_counts(x: Tensor, neighborhoods: Neighborhoods) -> None:
+    shape = tuple(neighborhoods.node_ptr.shape)
+    if shape != (len(x) + 1,):
+        raise InvalidInputError(
+            f"x has {len(x)} rows, and node_ptr of the neighbourhoods has shape {shape}, not ({len(x) + 1},). Both "
+            "must be of the same nodes."
+        )
+
+
+def _check_statistics(x: Tensor, stats: Statistics | tuple[Tensor, Tensor]) -> None:
+    _check_tensor("stats mean", stats[0], tuple(x.shape), x.device)
+    _check_tensor("stats scale", stats[1], (len(x),), x.device)
+
+
+def _check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], device: torch.device) -> None:
+    if tuple(tensor.shape) != shape:
+        raise InvalidInputError(f"{name} must have shape {shape}. Got {tuple(tensor.shape)}.")
+    if tensor.device != device or tensor.is_complex():
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise InvalidInputError(f"{name} must hold real numbers on {device}, as x. Got {kind} on {tensor.device}.")
+
+
 def plain_dect(
     x: Tensor,
     neighborhoods: Neighborhoods,
@@ -203,30 +335,50 @@ def plain_dect(
     rows: Rows | None = None,
 ) -> Tensor:
     """Evaluate `dect` with vectorized torch operations, none of which makes the host wait for a device."""
-    hoods = neighborhoods.torch().to(x.device)
+    members = _members(neighborhoods, x.device)
+    return _plain_dect(members, x, directions, thresholds, scale, stats, edge_weight, rows, rows)
+
+
+def _members(neighborhoods: Neighborhoods, device: torch.device) -> _Members:
+    hoods = neighborhoods.torch().to(device)
     nodes, edges = hoods.nodes.long(), hoods.edges.long()
     sizes = hoods.node_ptr.diff()
     owner = torch.repeat_interleave(sizes, output_size=len(nodes))
     edge_owner = torch.repeat_interleave(hoods.edge_ptr.diff(), output_size=edges.shape[1])
+    return _Members(nodes, owner, sizes, edges, edge_owner)
+
+
+def _plain_dect(
+    members: _Members,
+    x: Tensor,
+    directions: Tensor,
+    thresholds: Tensor,
+    scale: float,
+    stats: tuple[Tensor, Tensor] | None,
+    edge_weight: float,
+    rows: Rows | None,
+    group_rows: Rows | None,
+) -> Tensor:
+    nodes, owner, sizes, edges, edge_owner = members
     # Centring keeps float32 differences exact for features far from zero; the transform does not notice it. By the
     # median: what is huge or not finite must not be felt outside its neighbourhoods.
     shift = x.detach().nanmedian(0).values.nan_to_num(0.0, 0.0, 0.0) if x.numel() else x.new_zeros(x.shape[1])
     centred = x - shift
     heights = _along(directions, centred, rows)
     if not len(x):  # multiplied, so that a gradient, of zeros, can be asked for
-        return heights[:, :, None] * thresholds
+        return (heights.sum(0) * sizes[:, None])[:, :, None] * thresholds
     if stats is None:
-        mean, extent = _statistics(centred, x, owner, nodes, sizes)
+        mean, extent = _statistics(centred, x, members)
     else:
         mean, extent = stats[0].to(x) - shift, stats[1].to(x)
-    offsets = _along(directions, mean, rows)
+    offsets = _along(directions, mean, group_rows)
     inverse = inverse_scale(extent)
     tops = torch.maximum(heights[edges[0]], heights[edges[1]])
     node_heights = (heights[nodes] - offsets[owner]) * inverse[owner, None]
     edge_heights = (tops - offsets[edge_owner]) * inverse[edge_owner, None]
 
     def curves(directions: slice, thresholds: Tensor) -> Tensor:
-        out = x.new_zeros(len(x), directions.stop - directions.start, len(thresholds))
+        out = x.new_zeros(len(sizes), directions.stop - directions.start, len(thresholds))
         below = torch.sigmoid(scale * (thresholds - node_heights[:, directions, None]))
         out = out.index_add(0, owner, below)
         below = torch.sigmoid(scale * (thresholds - edge_heights[:, directions, None]))
@@ -264,10 +416,12 @@ def _along(directions: Tensor, points: Tensor, rows: Rows | None) -> Tensor:
     return grouped.linear(points, directions.mT, None, rows)
 
 
-def _statistics(centred: Tensor, x: Tensor, owner: Tensor, nodes: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+def _statistics(centred: Tensor, x: Tensor, members: _Members) -> tuple[Tensor, Tensor]:
     """Mean and largest distance from it, differentiable; rounding errors of a constant neighbourhood count as none."""
+    nodes, owner, sizes, *_ = members
     count = len(sizes)
-    mean = centred.new_zeros(count, centred.shape[1]).index_add(0, owner, centred[nodes]) / sizes.to(x)[:, None]
+    sums = centred.new_zeros(count, centred.shape[1]).index_add(0, owner, centred[nodes])
+    mean = sums / sizes.clamp_min(1).to(x)[:, None]
     squares = (centred[nodes] - mean[owner]).square().sum(1)
     largest = squares.new_zeros(count).scatter_reduce(0, owner, squares, "amax", include_self=False)
     entries = x.detach().abs().amax(1)[nodes] if x.shape[1] else squares.detach()

@@ -111,7 +111,7 @@ class Engine:
     reading: IngestOptions
     budget_gb: float
     memory_gb: float
-    checkpoint_steps: int
+    checkpoint_steps: int | None
     stack: int | None = None
     device: str = "auto"
     folder: RunFolder | None = None

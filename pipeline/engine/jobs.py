@@ -59,7 +59,7 @@ class FoldJob:
     selection: str
     fingerprint: str
     folder: str
-    checkpoint_steps: int
+    checkpoint_steps: int | None
     memory_bytes: int
     label: str
     seconds: float
@@ -99,7 +99,7 @@ def make_jobs(
     label: str,
     seconds: float,
     memory_gb: float,
-    checkpoint_steps: int,
+    checkpoint_steps: int | None,
 ) -> list[FoldJob]:
     """Return the folds of a run.
 

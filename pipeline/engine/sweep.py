@@ -15,7 +15,7 @@ from leap.pipeline.experiments.expand import SweepSelection, expand
 from leap.pipeline.experiments.sweep_file import SweepFile, load
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS
+from leap.pipeline.training.options import DEFAULT_RUNS
 
 
 class SweepWork(TypedDict, total=False):
@@ -23,7 +23,7 @@ class SweepWork(TypedDict, total=False):
 
     budget_gb: float
     memory_gb: float
-    checkpoint_steps: int
+    checkpoint_steps: int | None
     stack: int | None
     device: str
     command: str
@@ -65,7 +65,7 @@ def sweep(
     runs: Path | str = DEFAULT_RUNS,
     budget_gb: float = DEFAULT_BUDGET_GB,
     memory_gb: float = 2.0,
-    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    checkpoint_steps: int | None = None,
     stack: int | None = None,
     device: str = "auto",
     command: str = "",

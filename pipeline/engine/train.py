@@ -15,7 +15,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, ingest_artifact
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB
 from leap.pipeline.stages.result import ArtifactReport
-from leap.pipeline.training.options import DEFAULT_CHECKPOINT_STEPS, DEFAULT_RUNS, TrainOptions
+from leap.pipeline.training.options import DEFAULT_RUNS, TrainOptions
 from leap.pipeline.training.requirements import required_recipes
 from leap.store.references import checked_name
 
@@ -60,7 +60,7 @@ def train(
     ingest_options: IngestOptions | None = None,
     budget_gb: float = DEFAULT_BUDGET_GB,
     memory_gb: float = 2.0,
-    checkpoint_steps: int = DEFAULT_CHECKPOINT_STEPS,
+    checkpoint_steps: int | None = None,
     stack: int | None = None,
     device: str = "auto",
     on_epoch: Callable[[EpochEnded], None] | None = None,
@@ -80,7 +80,8 @@ def train(
     force : train again even if the result is there already; what the folder holds of a run is removed first.
     memory_gb : for the data of all folds that a worker trains at a time; more is read from the store again in every
         epoch, and then folds are trained alone.
-    checkpoint_steps : steps of a fold after which a checkpoint is written: as many may be repeated by a resume.
+    checkpoint_steps : steps of a fold after which a checkpoint is written: as many may be repeated by a resume. None:
+        one is written every 20 seconds.
     stack : how many folds are trained as one; None: decided by the sizes of their batches.
     device : "cpu", "cuda", "cuda:N", "mps", or "auto": cuda or mps where there is one. Numbers of another device differ
         in their last digits; a run does not say which one it had.

@@ -27,6 +27,7 @@ from leap.pipeline.training.objective import StackLoss
 from leap.pipeline.training.trainee import Trainee
 
 T = TypeVar("T")
+CHECKPOINT_SECONDS = 20.0  # a checkpoint of a small network takes as long as thirty of its steps
 
 
 class Ended(NamedTuple):
@@ -60,7 +61,7 @@ class StackTrainer:
         self._kept = KeptUnions(device)
         self._loss: StackLoss | None = None
         self._losses: list[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]] = []
-        self._began = clock()
+        self._began = self._saved = clock()
 
     def run(self, waiting: Iterator[Trainee]) -> Iterator[Ended]:
         """Train all that wait and yield each as it ends."""
@@ -169,8 +170,16 @@ class StackTrainer:
         trainee.finish_epoch(scored.judged(trainee.objective), partial(self._stack.state, slot))
 
     def _save(self) -> None:
-        """Write the checkpoints that are due."""
-        due = [(slot, each) for slot, each in enumerate(self._trainees) if each.is_due and each not in self._failed]
+        """Write the checkpoints that are due, by steps or by time."""
+        now = self._clock()
+        if is_late := now - self._saved >= CHECKPOINT_SECONDS:
+            self._saved = now
+        due = [
+            (slot, each)
+            for slot, each in enumerate(self._trainees)
+            if (each.is_due or (is_late and each.checkpoint_steps is None and each.unsaved))
+            and each not in self._failed
+        ]
         if due:
             self._account()
         for slot, trainee in due:

@@ -13,7 +13,7 @@ from leap.store.option import Option, Options, option_fields
 ALGORITHM = 2  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
 PATIENCE = 10  # the paper's, of early stopping and of the rate
-DEFAULT_RUNS, DEFAULT_CHECKPOINT_STEPS = "runs", 500
+DEFAULT_RUNS = "runs"
 PROTOCOL = "The protocol"
 
 

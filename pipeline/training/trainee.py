@@ -59,7 +59,7 @@ class Trainee:
     fingerprint : of the run and fold; a checkpoint of another one is ignored.
     fresh : makes the weights that training begins with where there is no checkpoint.
     selection : "loss", or the metric that makes an epoch the best.
-    checkpoint_steps : steps after which a checkpoint is written, counted across epochs.
+    checkpoint_steps : steps after which a checkpoint is written, counted across epochs; None: the loop says when.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Trainee:
         fresh: Callable[[], State],
         *,
         selection: str = "loss",
-        checkpoint_steps: int = 500,
+        checkpoint_steps: int | None = None,
     ) -> None:
         self.parts, self.objective, self.options = parts, objective, options
         self.folder, self.fingerprint = folder, fingerprint
@@ -123,8 +123,10 @@ class Trainee:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for a checkpoint."""
-        return self.unsaved >= self.checkpoint_steps or (self.is_over and self.unsaved > 0)
+        """Whether it is time for a checkpoint, by the number of steps or because there are no more."""
+        if self.is_over:
+            return self.unsaved > 0
+        return self.checkpoint_steps is not None and self.unsaved >= self.checkpoint_steps
 
     def draw(self) -> Pick:
         """Return the graphs of the next step, the same until it is taken; they may have to be read."""

@@ -42,6 +42,8 @@ OTHERS = [
     NetworkConfig(backbone="gcn", encoding="leap-l", leap_on="lape", pooling="mean"),
     NetworkConfig(backbone="gcn", encoding="leap-l", learn_thresholds=True),
     NetworkConfig(backbone="nomp", encoding="leap-f", learn_thresholds=True, projection="attention"),
+    *(NetworkConfig(backbone="gcn", encoding=e, place=True, hops=(1, 2)) for e in ("leap-f", "leap-l")),
+    *(NetworkConfig(backbone="nomp", encoding=e, whole=True, place=True) for e in ("leap-f", "leap-l")),
     NetworkConfig(backbone="dect-4k"),
     NetworkConfig(backbone="dect-65k"),
     NetworkConfig(backbone="gin", encoding="none", norm="batch", residual=True, dropout=0.0),
@@ -50,7 +52,10 @@ OTHERS = [
 CASES = [
     *product(PLAIN + LEAPS + OTHERS, [MEASURED]),
     *product(
-        [NetworkConfig(backbone=b, encoding=e) for b, e in product(BACKBONES, ("none", "leap-f", "leap-l"))],
+        [
+            *(NetworkConfig(backbone=b, encoding=e) for b, e in product(BACKBONES, ("none", "leap-f", "leap-l"))),
+            NetworkConfig(backbone="gcn", encoding="leap-l", whole=True, place=True),
+        ],
         [CATEGORICAL],
     ),
     *product([NetworkConfig(backbone="gcn", encoding="leap-l"), NetworkConfig(backbone="dect-4k")], [REGRESSION]),

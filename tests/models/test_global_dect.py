@@ -1,5 +1,7 @@
 """The global classifiers keep to their budgets and see what the local transform sees."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 from leap.models.backbones import GraphBatch
 from leap.models.global_dect import SmallGlobalDect
 from leap.models.network import DatasetFacts, Network, NetworkConfig
+from leap.models.transform import graph_dect
 from leap.store.errors import InvalidInputError
 
 
@@ -45,6 +48,54 @@ def test_the_transform_counts_nodes_minus_edges_below_each_threshold():
             for j, threshold in enumerate(model.thresholds.tolist()):
                 kept = graph.subgraph(np.flatnonzero(heights[:, i] <= threshold).tolist())
                 assert image[number, i, j] == kept.number_of_nodes() - kept.number_of_edges()
+
+
+def drawn(seed=0, dim=3, scale=20.0):
+    graphs = [nx.cycle_graph(5), nx.empty_graph(0), nx.path_graph(4), nx.empty_graph(1), nx.complete_graph(4)]
+    rng = np.random.default_rng(seed)
+    x, directions = rng.normal(size=(14, dim)), rng.normal(size=(dim, 5))
+    tensors = [
+        torch.from_numpy(array).requires_grad_() for array in (x, directions / np.linalg.norm(directions, axis=0))
+    ]
+    return batch_of(graphs), *tensors, torch.linspace(-1.1, 1.1, 7, dtype=torch.float64), scale
+
+
+def test_gradients_of_a_graph_are_finite_differences():
+    graphs, x, directions, thresholds, scale = drawn()
+    assert torch.autograd.gradcheck(
+        lambda x, directions: graph_dect(x, graphs, directions, thresholds, scale, edge_weight=2.0), (x, directions)
+    )
+
+
+def test_compiled_loops_and_double_precision_agree_on_graphs():
+    graphs, *exact, thresholds, scale = drawn(seed=1)
+    upstream, found = torch.from_numpy(np.random.default_rng(2).normal(size=(5, 5, 7))), []
+    for kind in (torch.float32, torch.float64):
+        x, directions = (tensor.detach().to(kind).requires_grad_() for tensor in exact)
+        out = graph_dect(x, graphs, directions, thresholds.to(kind), scale, edge_weight=1.0)
+        out.backward(upstream.to(kind))
+        found.append([tensor.double() for tensor in (out, x.grad, directions.grad)])
+    for ours, wanted in zip(*found, strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e31, 3.0])
+def test_what_float32_does_not_hold_on_the_way_is_computed_in_double_precision(scale):
+    graphs, x, directions, thresholds, _ = drawn()
+    radius = 1e300 if scale == 3.0 else 1.1
+    grid = (thresholds / 1.1 * radius).float()  # infinite in float32
+    met = graph_dect(x.detach().float(), graphs, directions.detach().float(), grid, scale)
+    assert met.dtype == torch.float32
+    assert met.isfinite().all()
+
+
+def test_edges_may_stand_in_any_order():
+    graphs, x, directions, thresholds, scale = drawn()
+    order = torch.from_numpy(np.random.default_rng(0).permutation(graphs.edge_index.shape[1]))
+    shuffled = replace(graphs, edge_index=graphs.edge_index[:, order])
+    values = (directions.detach().float(), thresholds.float(), scale)
+    met, wanted = (graph_dect(x.detach().float(), each, *values) for each in (shuffled, graphs))
+    torch.testing.assert_close(met, wanted)
 
 
 def test_translation_scaling_and_constant_features_do_no_harm():

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from leap.models.backbones import GraphBatch
 from leap.models.embedding import CategoricalEmbedding
 from leap.models.network import DatasetFacts, Network, NetworkConfig, NodeData
-from leap.models.transform import Statistics, dect
+from leap.models.transform import Statistics, dect, place
 from leap.pipeline import khop
 from leap.store.errors import InvalidInputError
 
@@ -206,6 +206,32 @@ def test_the_seed_changes_projections_but_not_the_first_directions():
     assert not torch.equal(first.projection.first.weight, second.projection.first.weight)
 
 
+@pytest.mark.parametrize("encoding", ["leap-f", "leap-l"])
+def test_places_stand_beside_the_encoding(encoding):
+    x, config = features(), NetworkConfig(encoding=encoding, place=True)
+    network = seeded(config).eval()
+    part, plain = network.encodings[encoding], seeded(NetworkConfig(encoding=encoding)).encodings[encoding]
+    assert network.count_parameters()["backbone"] - 4079 == 4 * 32
+    curves = {"dect1": part.leap.transform(x, khop(EDGES, PTR[-1]))}
+    met = part(x, node_data(x, (1,), **curves))
+    assert torch.equal(met[:, :10], plain(x, node_data(x, (1,), **curves)))
+    assert torch.equal(met[:, 10:], place(x, khop(EDGES, PTR[-1])))
+
+
+def test_scores_of_whole_graphs_are_added_to_those_of_their_nodes():
+    x = features()
+    network = seeded(NetworkConfig(encoding="leap-l", whole=True)).eval()
+    counts = network.count_parameters()
+    assert counts["whole graphs"] == 794 + 2 * 16 + 11 * 15
+    added = network.whole(x, graph_batch())
+    assert not added[2].any()  # an empty graph
+    assert added[[0, 1, 3, 4]].any(dim=1).all()
+    scores, network.whole = network(x, node_data(x)), None
+    assert torch.equal(scores, network(x, node_data(x)) + added)
+    with pytest.raises(InvalidInputError, match="node task"):
+        seeded(NetworkConfig(whole=True), DatasetFacts(features=2, outputs=3, task="node-classification"))
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -220,6 +246,8 @@ def test_the_seed_changes_projections_but_not_the_first_directions():
         ({"backbone": "dect-4k", "encoding": "none", "hidden": 3}, "leave hidden"),
         ({"backbone": "dect-4k", "encoding": "none", "pooling": "mean"}, "leave pooling"),
         ({"backbone": "nomp", "layers": 3}, "one layer"),
+        ({"encoding": "rwpe", "place": True}, "place needs the encoding leap"),
+        ({"encoding": "none", "whole": True}, "whole needs the encoding leap"),
     ],
 )
 def test_configurations_that_mean_nothing_are_refused(values, message):

@@ -44,6 +44,9 @@ CONFIGS = [
     *(NetworkConfig(backbone=b, encoding="lape+leap-l", hops=(1, 2)) for b in ("gat", "gin")),
     NetworkConfig(backbone="gin", encoding="leap-l", leap_every_layer=True),
     NetworkConfig(backbone="gcn", encoding="leap-l", leap_on="rwpe", pooling="mean"),
+    NetworkConfig(backbone="gcn", encoding="leap-l", place=True, hops=(1, 2)),
+    *(NetworkConfig(backbone="nomp", encoding=e, place=True) for e in ("leap-f", "leap-l")),
+    *(NetworkConfig(backbone="gin", encoding="leap-l", whole=True, place=p) for p in (False, True)),
     *BLOCKS,
 ]
 NAMES = [" ".join(f"{v}" for v in c.model_dump(exclude_defaults=True).values()) for c in CONFIGS]

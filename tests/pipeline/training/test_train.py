@@ -15,7 +15,7 @@ from leap.models.network_config import NetworkConfig
 from leap.pipeline import Context, TrainOptions, Workforce, train
 from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.events import EpochEnded
-from leap.pipeline.training import trainee
+from leap.pipeline.training import loop, trainee
 from leap.pipeline.training.loop import StackAdam, StackTrainer
 from leap.store.errors import DamagedCheckpointWarning, InvalidInputError, WorkFailedError
 
@@ -234,6 +234,32 @@ def test_a_resume_repeats_no_more_steps_than_stated(context, options, shapes, ru
     last = torch.load(run / "fold-0" / "last.pt", weights_only=True)["progress"]
     steps_an_epoch = -(-45 // 8)
     assert last["epoch"] * steps_an_epoch + last["step"] >= 9 - 4
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(0.0, 9), (1e9, None)])
+def test_checkpoints_are_written_by_time_unless_steps_are_given(
+    context, options, shapes, run, monkeypatch, seconds, wanted
+):
+    """After 9 of 12 steps; whatever the time between checkpoints, the resumed run is that of an unbroken one."""
+    chosen = options(backbone="gcn", encoding="none", batch_size=8, folds=2)
+    whole = train(shapes, chosen, context, run=run.parents[1] / "whole")
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", seconds)
+    step, taken = StackAdam.step, []
+
+    def counted(self, *args, **kwargs):
+        taken.append(1)
+        if len(taken) == 10:
+            raise KeyboardInterrupt
+        return step(self, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StackAdam, "step", counted)
+        with pytest.raises(KeyboardInterrupt):
+            train(shapes, chosen, context, run=run, stack=1)
+    path = run / "fold-0" / "last.pt"
+    met = torch.load(path, weights_only=True)["progress"] if path.exists() else None
+    assert wanted == (None if met is None else met["epoch"] * -(-45 // 8) + met["step"])
+    assert without_times(train(shapes, chosen, context, run=run, resume=True).metrics) == without_times(whole.metrics)
 
 
 def test_a_finished_run_is_not_trained_again(context, options, shapes, run, monkeypatch):
