@@ -264,7 +264,7 @@ def _without_score(results: Results, facts: Facts) -> str:
 
 
 def dataset_by_dataset(each: Sequence[Answer]) -> Section | None:
-    """Return the answers of several datasets."""
-    if len(each) < 2:
+    """Return the answers of several datasets, where something was compared at all."""
+    if len(each) < 2 or not any(one.facts["comparisons"] for one in each):
         return None
     return Section("answers", "Dataset by dataset", tuple(f"{one.headline} {one.details}" for one in each))

@@ -15,6 +15,7 @@ from leap.pipeline.reports.comparisons import comparisons, gains, networks_of, o
 from leap.pipeline.reports.cost import tradeoff
 from leap.pipeline.reports.names import ACCURACY, encoding_label
 from leap.pipeline.reports.runs import Results
+from leap.pipeline.reports.summary import dataset_by_dataset
 from leap.pipeline.training.options import TrainOptions
 from tests.pipeline.reports.conftest import write_run
 
@@ -149,11 +150,12 @@ def test_several_datasets_are_counted_by_what_is_shown_on_each(made):
 
 def test_runs_without_anything_to_compare_with_do_not_claim_that_leap_fails(made):
     found = made(*(("mine", {"encoding": "leap-l"}, FOLDS), ("yours", {"encoding": "leap-l"}, FOLDS)))
-    whole, _ = answer(Results.of(found))
+    whole, each = answer(Results.of(found))
     assert whole.text == (
         "Whether LEAP helps is open: no network has a score both with LEAP and without an encoding on 2 datasets. Best "
         "by validation: LEAP-L on 2 of 2 datasets."
     )
+    assert dataset_by_dataset(each) is None
 
 
 def test_page_json_and_terminal_have_the_same_answer(made, tmp_path):
