@@ -142,7 +142,7 @@ class LeapEncoding(NodeEncoding):
             scale=config.scale,
             radius=config.radius,
             projection=config.projection,
-            learn_directions=config.leap == "leap-l",
+            learn_directions=config.learns_directions,
             learn_thresholds=config.learn_thresholds,
             edge_weight=config.edge_weight,
             place=with_place,
@@ -188,5 +188,5 @@ def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordin
         config.leap_on,
         has_stats=on_features and facts.codes is None,
         is_cached=uses_cached_transform(config, is_categorical=facts.codes is not None),
-        with_place=config.place,
+        with_place=config.shows_place,
     )

@@ -66,7 +66,7 @@ class Network(nn.Module):
                 facts.outputs,
                 dim=config.dim,
                 projection=config.projection,
-                learn_directions=config.leap == "leap-l",
+                learn_directions=config.learns_directions,
                 **transform,
             )
         width += sum(part.out_channels for part in encodings.values())

@@ -18,7 +18,7 @@ from leap.store.option import Option, Options, option_fields
 
 TaskName = Literal["graph-classification", "graph-regression", "node-classification"]
 
-LEAPS = ("leap-f", "leap-l")
+LEAPS = ("leap-f", "leap-l", "leap-x")
 LEAP_PARTS = frozenset(LEAPS)
 
 
@@ -74,6 +74,10 @@ def encoding_parts() -> tuple[str, ...]:
 
 def _leap(kind: Kind) -> bool:
     return kind.has_leap
+
+
+def _leap_without_place(kind: Kind) -> bool:
+    return kind.has_leap and "leap-x" not in kind.parts
 
 
 def needed(option: str) -> Callable[[Kind], bool]:
@@ -222,9 +226,10 @@ class NetworkConfig(Options):
     place: Annotated[
         bool,
         Option(
-            help="Put a node's place in its neighbourhood beside LEAP: its position, the width, the number of nodes.",
+            help="A node's place in its neighbourhood beside leap-f or leap-l, as leap-x has it: its position, the "
+            "width, the number of nodes.",
             panel=TRANSFORM,
-            matters=_leap,
+            matters=_leap_without_place,
             compared="ablation",
             came_later=True,
         ),
@@ -324,8 +329,8 @@ class NetworkConfig(Options):
             raise ValueError("an encoding is named twice")
         if "none" in parts and len(parts) > 1:
             raise ValueError("none cannot be part of a sum")
-        if len(LEAP_PARTS & set(parts)) == 2:
-            raise ValueError("leap-f and leap-l are two versions of one encoding; choose one")
+        if len(found := [part for part in parts if part in LEAP_PARTS]) > 1:
+            raise ValueError(f"{' and '.join(found)} are versions of one encoding; choose one")
         return value
 
     @field_validator("hops")
@@ -356,11 +361,11 @@ class NetworkConfig(Options):
                 f"share; use a multiple of {len(self.hops)}"
             )
         if self.leap_on != "features" and not self.leap:
-            raise ValueError(f"leap_on {self.leap_on} needs the encoding leap-f or leap-l")
+            raise ValueError(f"leap_on {self.leap_on} needs the encoding {' or '.join(LEAPS)}")
         if self.leap_every_layer and not (self.leap and traits.takes_leap_in_every_layer):
-            raise ValueError("leap_every_layer needs the encoding leap-f or leap-l, and gcn, gat or gin")
+            raise ValueError(f"leap_every_layer needs the encoding {' or '.join(LEAPS)}, and gcn, gat or gin")
         if (self.place or self.whole) and not self.leap:
-            raise ValueError(f"{'place' if self.place else 'whole'} needs the encoding leap-f or leap-l")
+            raise ValueError(f"{'place' if self.place else 'whole'} needs the encoding {' or '.join(LEAPS)}")
         return self
 
     @property
@@ -370,8 +375,18 @@ class NetworkConfig(Options):
 
     @property
     def leap(self) -> str | None:
-        """Return "leap-f" or "leap-l", if the encoding has one of them."""
+        """Return the version of LEAP that the encoding has, if it has one."""
         return next((part for part in self.parts if part in LEAP_PARTS), None)
+
+    @property
+    def learns_directions(self) -> bool:
+        """Whether LEAP's directions are learned."""
+        return self.leap not in (None, "leap-f")
+
+    @property
+    def shows_place(self) -> bool:
+        """Whether a node's place in its neighbourhood stands beside LEAP."""
+        return self.place or self.leap == "leap-x"
 
 
 class DatasetFacts(BaseModel):
@@ -408,7 +423,11 @@ def needs_neighborhoods(config: NetworkConfig, *, is_categorical: bool) -> bool:
     """Whether a transform is computed while training, so that batches carry neighbourhoods."""
     if config.leap is None:
         return False
-    return config.place or config.leap_every_layer or not uses_cached_transform(config, is_categorical=is_categorical)
+    return (
+        config.shows_place
+        or config.leap_every_layer
+        or not uses_cached_transform(config, is_categorical=is_categorical)
+    )
 
 
 def can_stack(config: NetworkConfig, *, is_node_task: bool) -> bool:

@@ -28,7 +28,7 @@ TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
 USUAL_EPOCHS = 60  # of a hundred, before training stops early
 # Of a network and step, in a stack where it can be.
 SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "mlp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
-SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4}  # more in each step
+SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4, "leap-x": 4e-4}  # more in each step
 SECONDS_A_NODE = 2e-6
 NOT_COSTS = (
     *("seed", "split_seed", "folds", "epochs", "select", "lr", "class_weight"),

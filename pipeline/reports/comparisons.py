@@ -59,7 +59,7 @@ class BaselineTest:
 
 
 def pairs(results: Results) -> list[tuple[Cell, Cell]]:
-    """Return both versions of LEAP, projections chosen by validation, beside each baseline of the same network."""
+    """Return the versions of LEAP, projections chosen by validation, beside each baseline of the same network."""
     found = results.chosen("val", also_synthetic=True)
     made = [
         (found[dataset, backbone, leap], found[dataset, backbone, baseline])

@@ -29,9 +29,10 @@ COLORS = {
     "lect": "#8c6bb1",
     "leap-f": "#009e73",
     "leap-l": "#0072b2",
+    "leap-x": "#b5495b",
     "lape+leap-l": "#d55e00",
 }
-OTHERS = ("#a0785a", "#56b4e9", "#8a8d0f", "#b5495b")
+OTHERS = ("#a0785a", "#56b4e9", "#8a8d0f")
 # Inside the page, colours become variables of its style sheet, which knows whether it is light or dark.
 VARIABLES = {
     INK: "var(--ink)",

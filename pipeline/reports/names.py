@@ -33,6 +33,7 @@ ENCODINGS = {
     "lect": "ℓ-ECT",
     "leap-f": "LEAP-F",
     "leap-l": "LEAP-L",
+    "leap-x": "LEAP-X",
 }
 BACKBONES = {
     "gcn": "GCN",

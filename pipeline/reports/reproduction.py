@@ -69,7 +69,8 @@ def lead(means: dict[Key, float]) -> Lead:
     complete = [network for network in networks if wanted <= network.keys()]
     best = both = 0
     for network in complete:
-        above = {leap: sum(other > network[leap] + SAME for other in network.values()) for leap in LEAPS}
+        ours = [name for name in wanted if name in LEAPS]
+        above = {leap: sum(network[other] > network[leap] + SAME for other in wanted) for leap in ours}
         best += min(above.values()) == 0
         both += max(above.values()) < UPPER
     return Lead(len(complete), best, both)

@@ -147,7 +147,8 @@ def projections(results: Results) -> Section | None:
     if not cells:
         return None
     datasets = datasets_of(cells.values())
-    columns = [(dataset, encoding) for dataset in datasets for encoding in LEAPS]
+    shown = {encoding for _, (_, encoding) in cells}
+    columns = [(dataset, encoding) for dataset in datasets for encoding in LEAPS if encoding in shown]
     lines = dict(zip(datasets, dataset_lines(results, datasets), strict=True))
     caption = (
         "Each LEAP projection with fixed (LEAP-F) and learned directions (LEAP-L). Best, second and worst projection "

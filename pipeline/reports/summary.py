@@ -82,7 +82,8 @@ def _over_nothing(networks: list[Scored], facts: Facts) -> str:
         ]
     )
     where = f", averaged over {len(datasets)} datasets" if len(datasets) > 1 else ""
-    which = f" ({' or '.join(map(encoding_label, LEAPS))}, whichever is better)" if len(leaps) > 1 else ""
+    names = [encoding_label(name) for name in LEAPS if name in leaps]
+    which = f" ({' or '.join(names)}, whichever is better)" if len(names) > 1 else ""
     return f"With LEAP{which} instead of no encoding, mean accuracy goes {words}{where}."
 
 

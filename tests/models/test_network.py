@@ -206,6 +206,13 @@ def test_the_seed_changes_projections_but_not_the_first_directions():
     assert not torch.equal(first.projection.first.weight, second.projection.first.weight)
 
 
+def test_leap_x_is_leap_l_with_places():
+    x, config = features(), NetworkConfig(encoding="leap-x")
+    named, spelled = seeded(config).eval(), seeded(NetworkConfig(encoding="leap-l", place=True)).eval()
+    assert torch.equal(named(x, node_data(x)), spelled(x, node_data(x)))
+    assert list(named.count_parameters().values()) == list(spelled.count_parameters().values())
+
+
 @pytest.mark.parametrize("encoding", ["leap-f", "leap-l"])
 def test_places_stand_beside_the_encoding(encoding):
     x, config = features(), NetworkConfig(encoding=encoding, place=True)
@@ -237,7 +244,8 @@ def test_scores_of_whole_graphs_are_added_to_those_of_their_nodes():
     [
         ({"encoding": "rwpe+pope"}, "no encoding 'pope'"),
         ({"encoding": "rwpe+rwpe"}, "named twice"),
-        ({"encoding": "leap-f+leap-l"}, "two versions"),
+        ({"encoding": "leap-f+leap-l"}, "leap-f and leap-l are versions of one"),
+        ({"encoding": "leap-x+rwpe+leap-f"}, "leap-x and leap-f are versions of one"),
         ({"hops": (1, 2, 3)}, "must divide"),
         ({"hops": ()}, "at least 1"),
         ({"encoding": "rwpe", "leap_on": "lape"}, "needs the encoding leap"),

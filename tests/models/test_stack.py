@@ -45,7 +45,8 @@ CONFIGS = [
     NetworkConfig(backbone="gin", encoding="leap-l", leap_every_layer=True),
     NetworkConfig(backbone="gcn", encoding="leap-l", leap_on="rwpe", pooling="mean"),
     NetworkConfig(backbone="gcn", encoding="leap-l", place=True, hops=(1, 2)),
-    *(NetworkConfig(backbone="nomp", encoding=e, place=True) for e in ("leap-f", "leap-l")),
+    NetworkConfig(backbone="nomp", encoding="leap-f", place=True),
+    NetworkConfig(backbone="nomp", encoding="leap-x"),
     *(NetworkConfig(backbone="gin", encoding="leap-l", whole=True, place=p) for p in (False, True)),
     *BLOCKS,
 ]
