@@ -30,6 +30,10 @@ KEEP_MEMORY = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
 }
 
+# After five minutes without a sign of life Dask starts a worker anew, which a computer that slept is taken for. That a
+# local worker has died is noticed anyway.
+PATIENT = {"distributed.scheduler.worker-ttl": None}
+
 Arguments = tuple[Any, ...]
 OnFailed = Callable[[Arguments, Exception], None]
 
@@ -309,7 +313,7 @@ def _client(address: str) -> Iterator[Any]:
 def _local(workers: int) -> Iterator[DaskRunner]:
     client_class = distributed.Client  # imported before its settings are changed, which it would not complete otherwise
     with (
-        dask.config.set(KEEP_MEMORY),
+        dask.config.set(KEEP_MEMORY | PATIENT),
         # Of workers that are killed, Dask tells in its log even when the cluster is closed: until the loop has ended.
         distributed.utils.silence_logging_cmgr("CRITICAL"),
         _quiet_tracker(),

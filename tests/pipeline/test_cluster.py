@@ -111,6 +111,13 @@ def test_what_dask_logs_when_its_workers_are_gone_is_not_shown(monkeypatch):
     assert shown.stream.getvalue() == "heard\n"
 
 
+def test_workers_outlive_the_sleep_of_their_computer():
+    """Dask takes it for minutes in which they gave no sign of life."""
+    with employ(Workforce(1), 1, 60.0) as runner:
+        patience = runner._client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.worker_ttl)
+    assert patience is None
+
+
 def thresholds_of_memory():
     return {name: value for name, value in os.environ.items() if name.startswith("MALLOC_")}
 
