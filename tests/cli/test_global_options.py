@@ -146,7 +146,7 @@ def test_the_version_is_that_of_the_package(leap, option):
         ("leap ingest letters-l", "letters-low"),
         ("leap extract triad", "triads"),
         ("leap train letters-low --backbone no", "nomp"),
-        ("leap train letters-low -e lape+leap-", "lape+leap-f lape+leap-l"),
+        ("leap train letters-low -e lape+leap-", "lape+leap-f lape+leap-l lape+leap-x"),
         ("leap train letters-low --pooling m", "mean"),
         ("leap train letters-low --features co", "constant"),
         ("leap sweep paper-h", "paper-hiv paper-hops"),
