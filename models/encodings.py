@@ -165,7 +165,7 @@ class LeapEncoding(NodeEncoding):
             return torch.cat(columns, dim=1)
         hoods = nodes.hoods(self.leap.hops)
         if self.source != "features":
-            x = nodes.encoding(self.source)
+            x = nodes.encoding(self.source).flatten(1).to(x.dtype)
         stats = [nodes.stats[count] for count in self.leap.hops] if self.has_stats and nodes.stats else None
         out: Tensor = self.leap(x, hoods, stats, rows=rows)
         return out
@@ -182,9 +182,11 @@ def make_encoding(part: str, config: NetworkConfig, facts: DatasetFacts, coordin
         recipe = ENCODINGS[part].of_options(config.model_dump())
         return (SignlessEncoding if recipe.random_signs else FixedEncoding)(part, recipe.columns)
     on_features = config.leap_on == "features"
+    if not on_features:
+        coordinates = ENCODINGS[config.leap_on].of_options(config.model_dump()).columns
     return LeapEncoding(
         config,
-        coordinates if on_features else config.dim,
+        coordinates,
         config.leap_on,
         has_stats=on_features and facts.codes is None,
         is_cached=uses_cached_transform(config, is_categorical=facts.codes is not None),

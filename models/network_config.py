@@ -211,8 +211,14 @@ class NetworkConfig(Options):
         bool, Option(help="Learn the thresholds too.", panel=TRANSFORM, matters=_leap, compared="ablation")
     ] = False
     leap_on: Annotated[
-        Literal["features", "rwpe", "lape"],
-        Option(help="What LEAP looks at: {choices}.", panel=TRANSFORM, matters=_leap, compared="ablation"),
+        str,
+        Option(
+            help="What LEAP looks at: {choices}.",
+            panel=TRANSFORM,
+            choices=lambda: ("features", *ENCODINGS),
+            matters=_leap,
+            compared="ablation",
+        ),
     ] = "features"
     leap_every_layer: Annotated[
         bool,

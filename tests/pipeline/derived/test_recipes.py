@@ -8,9 +8,19 @@ from pydantic import Field
 
 from leap.cli import encode as command
 from leap.cli.options import with_options
-from leap.models.network_config import Kind, encoding_parts
+from leap.models.encodings import make_encoding
+from leap.models.network_config import DatasetFacts, Kind, encoding_parts
 from leap.models.registries import ENCODINGS
-from leap.pipeline.derived import RECIPES, DectRecipe, EncodingRecipe, LapeRecipe, LectRecipe, RwpeRecipe, encodable
+from leap.pipeline.derived import (
+    RECIPES,
+    DectRecipe,
+    EncodingRecipe,
+    LapeRecipe,
+    LectRecipe,
+    NeighborhoodsRecipe,
+    RwpeRecipe,
+    encodable,
+)
 from leap.pipeline.training.options import TrainOptions, relevant
 from leap.pipeline.training.requirements import recipes_for
 from leap.store.errors import InvalidInputError
@@ -75,6 +85,10 @@ def test_a_registered_encoding_is_known_everywhere(shade):
     assert kept["hops"] == [2]
     assert "dim" not in kept  # the recipe has none
     assert Kind.of({"encoding": "shade"}).takes("hops")
+    on_shade = TrainOptions.of({"encoding": "leap-l", "leap_on": "Shade", "hops": (2,)})
+    assert recipes_for(on_shade, is_categorical=False) == [NeighborhoodsRecipe(hops=2), Shade(hops=2)]
+    network = make_encoding("leap-l", on_shade.network, DatasetFacts(features=5, outputs=2), 5)
+    assert network.leap.in_channels == 3  # the recipe's columns, not `dim`
 
 
 def test_fields_become_options_of_the_command_with_their_help(shade, monkeypatch):

@@ -99,6 +99,7 @@ def test_auroc_chooses_the_epoch_where_asked_to(context, options, shapes, run):
         {"backbone": "nomp", "encoding": "lape+leap-l", "projection": "linear"},
         {"backbone": "gat", "encoding": "lect"},
         {"backbone": "gin", "encoding": "leap-l", "leap_on": "rwpe", "hops": (1, 2)},
+        {"backbone": "gcn", "encoding": "leap-l", "leap_on": "lect", "directions": 3, "thresholds": 4},
         {"backbone": "gcn", "encoding": "leap-f", "leap_every_layer": True, "projection": "deepsets"},
         {"backbone": "gps", "encoding": "rwpe"},
         {"backbone": "dect-4k", "encoding": "none"},
