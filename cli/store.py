@@ -155,7 +155,7 @@ def _short(value: Any) -> str:
 @app.command("why")
 def why(
     settings: Settings,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="dataset, neighborhoods, rwpe, lape, lect or dect.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"dataset, {', '.join(RECIPES)}.")],
     dataset: Dataset,
     parameters: Annotated[
         list[str] | None,

@@ -58,6 +58,7 @@ ENCODINGS: Registry[Any] = Registry(
         "rwpe": "leap.pipeline.derived.rwpe:RwpeRecipe",
         "lape": "leap.pipeline.derived.lape:LapeRecipe",
         "lect": "leap.pipeline.derived.ect:LectRecipe",
+        "hkdiag": "leap.pipeline.derived.hkdiag:HkdiagRecipe",
     },
 )
 """Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and

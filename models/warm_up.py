@@ -39,6 +39,7 @@ def warm_up() -> None:
     _update_stack(x)
     kernels.rwpe(csr.indptr, csr.indices, COLUMNS)
     kernels.lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
+    kernels.heat_diagonals(csr.indptr, csr.indices, np.ones(COLUMNS))
 
 
 def _cycle(first: int, length: int) -> NDArray[np.int64]:

@@ -1,28 +1,20 @@
 """Laplacian encodings: canonical eigenvectors of the normalized Laplacian of every graph, dense or sparse by size."""
 
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse.linalg  # noqa: F401  its BLAS must be loaded before it can be limited
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from threadpoolctl import threadpool_limits
 
 from leap.models.kernels.border import graphs_arrays
 from leap.models.kernels.compiling import kernel
+from leap.models.kernels.components import Components, components_of, one_blas_thread, pointer
 from leap.models.kernels.eigenbasis import canonical_bases, merge_components
 from leap.models.kernels.laplacian_sparse import Spectrum, dense_laplacians, lowest_spectrum
 from leap.store.errors import InvalidInputError
 
 DENSE_LIMIT = 512  # nodes of a component up to which the whole spectrum is computed
-STACK_BYTES = 16 * 2**20
 SUSPICIOUS_RESIDUAL = 1e-9
-# The number of BLAS threads is the process's, and the first thread that leaves would lift the limit for the others:
-# threads of one process take turns. Processes are what solves in parallel.
-_LIMITING_BLAS = Lock()
 
 
 @dataclass(frozen=True)
@@ -41,19 +33,6 @@ class Lape:
     vectors: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
     status: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Components:
-    """Connected components of all graphs, ordered by their lowest node."""
-
-    member_ptr: NDArray[np.int64]  # (C + 1,)
-    members: NDArray[np.int64]  # (N,) nodes, ascending inside a component
-    rank: NDArray[np.int64]  # (N,) place of a node in its component
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.diff(self.member_ptr)
 
 
 def lape(
@@ -93,7 +72,7 @@ def lape(
     if drop not in ("components", "one"):
         raise InvalidInputError(f"drop is 'components' or 'one', got {drop!r}.")
     indptr, indices, node_ptr = graphs_arrays(indptr, indices, node_ptr)
-    with _LIMITING_BLAS, threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         return _lape(indptr, indices, node_ptr, dim, drop == "components", dense_limit)
 
 
@@ -105,11 +84,11 @@ def _lape(
     drop_all_trivial: bool,
     dense_limit: int,
 ) -> Lape:
-    parts = _components(indptr, indices)
+    parts = components_of(indptr, indices)
     sizes = parts.sizes
     widths = np.minimum(sizes, dim + 1)  # columns to keep of each component, the trivial one included
-    column_ptr = _pointer(widths)
-    entry_ptr = _pointer(widths * sizes)
+    column_ptr = pointer(widths)
+    entry_ptr = pointer(widths * sizes)
     values, lengths = np.ones(column_ptr[-1]), np.ones(column_ptr[-1])
     pivots = np.zeros(column_ptr[-1], np.int64)
     entries = np.ones(entry_ptr[-1])  # of an isolated node everything stays as it is here: λ = 1, the vector (1)
@@ -128,14 +107,9 @@ def _lape(
             pivots,
         )
 
-    for size in np.unique(sizes[(sizes > 1) & (sizes <= dense_limit)]):
-        which = np.flatnonzero(sizes == size)
-        stack = max(1, STACK_BYTES // (8 * int(size) ** 2))
-        for begin in range(0, len(which), stack):
-            some = which[begin : begin + stack]
-            members = parts.members[parts.member_ptr[some][:, None] + np.arange(size)]
-            keep(some, _dense_spectra(indptr, indices, members, parts.rank))
-            methods["dense"] += len(some)
+    for some, members in parts.stacks(dense_limit):
+        keep(some, dense_spectra(indptr, indices, members, parts.rank))
+        methods["dense"] += len(some)
     for c in np.flatnonzero(sizes > max(dense_limit, 1)):
         spectrum = _solve_sparsely(indptr, indices, parts, int(c), dim)
         methods[spectrum.method] += 1
@@ -170,35 +144,16 @@ def _lape(
     return Lape(vectors, eigenvalues, {"components": methods, "max_residual": residual, "warnings": warnings})
 
 
-def _pointer(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-
-
-def _components(indptr: NDArray[np.int64], indices: NDArray[Any]) -> _Components:
-    n = len(indptr) - 1
-    graph = csr_array((np.ones(len(indices), np.int8), indices, indptr), shape=(n, n))
-    _, label = connected_components(graph, directed=False)
-    _, first, label = np.unique(label, return_index=True, return_inverse=True)
-    by_first = np.empty(len(first), np.int64)
-    by_first[np.argsort(first)] = np.arange(len(first))
-    label = by_first[label]
-    members = np.argsort(label, kind="stable")
-    member_ptr = _pointer(np.bincount(label, minlength=len(first)))
-    rank = np.empty(n, np.int64)
-    rank[members] = np.arange(n) - member_ptr[label[members]]
-    return _Components(member_ptr, members, rank)
-
-
-def _solve_sparsely(indptr: NDArray[np.int64], indices: NDArray[Any], parts: _Components, c: int, dim: int) -> Spectrum:
+def _solve_sparsely(indptr: NDArray[np.int64], indices: NDArray[Any], parts: Components, c: int, dim: int) -> Spectrum:
     members = parts.members[parts.member_ptr[c] : parts.member_ptr[c + 1]]
     degrees = np.diff(indptr)[members]
-    local_ptr = _pointer(degrees)
+    local_ptr = pointer(degrees)
     # Rows keep their order under the monotone renumbering.
     where = np.repeat(indptr[members] - local_ptr[:-1], degrees) + np.arange(local_ptr[-1])
     return lowest_spectrum(local_ptr, parts.rank[indices[where]].astype(np.int32), dim)
 
 
-def _dense_spectra(
+def dense_spectra(
     indptr: NDArray[np.int64],
     indices: NDArray[Any],
     members: NDArray[np.int64],

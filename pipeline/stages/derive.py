@@ -71,7 +71,7 @@ def encode(
     Parameters
     ----------
     dataset : name, path or source, as for `ingest`.
-    encodings : any of "rwpe", "lape", "lect", "dect" and of those that other packages register.
+    encodings : names that `leap.pipeline.derived.encodable` returns, such as "rwpe"; other packages may register more.
     params : parameters such as {"dim": 10, "drop": "one", "directions": 16}; each encoding takes those it has, and
         one that no chosen encoding has is an error.
 

@@ -23,6 +23,7 @@ from leap.models.convolutions import sum_layers
 from leap.models.kernels.adjacency import build_csr
 from leap.models.kernels.balls import count_khop, khop_arrays
 from leap.models.kernels.border import index_arrays
+from leap.models.kernels.diagonals import heat_diagonals, pagerank_diagonals
 from leap.models.kernels.normalization import mean_and_scale, normalize, spread_means, spread_scales
 from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_for
 from leap.models.kernels.walks import rwpe
@@ -186,6 +187,10 @@ class Fuzz:
     def walks(self) -> None:
         rwpe(*self.adjacency(), int(self.one([-1, 0, 1, 2, 5])), int(self.one([0, 0, 1, -1, 2**40])))
 
+    def structure(self) -> None:
+        rates = self.one([[0.25, 0.5], [], [np.nan], [2.0], [-1]])
+        self.one([heat_diagonals, pagerank_diagonals])(*self.adjacency(), rates)
+
     def messages(self) -> None:
         nodes, edges = int(self.draw.integers(0, 5)), int(self.draw.integers(0, 6))
         x = self.tensor(nodes, 3).requires_grad_()
@@ -307,7 +312,7 @@ class Fuzz:
 
 
 KINDS = {
-    "kernel": 0.48,
+    "kernel": 0.45,
     "stack": 0.12,
     "normalization": 0.1,
     "cached": 0.08,
@@ -317,6 +322,7 @@ KINDS = {
     "neighborhoods": 0.04,
     "edge_list": 0.01,
     "walks": 0.03,
+    "structure": 0.03,
     "messages": 0.02,
 }
 

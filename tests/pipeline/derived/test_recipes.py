@@ -65,7 +65,7 @@ def test_a_value_out_of_range_is_refused_with_its_name():
         RwpeRecipe.of_options({"dim": 0})
 
 
-@pytest.mark.parametrize("kind", ["rwpe", "lape", "lect", "dect"])
+@pytest.mark.parametrize("kind", ["rwpe", "lape", "lect", "hkdiag", "dect"])
 def test_the_options_that_a_recipe_follows_are_those_it_takes(kind):
     recipe = RECIPES[kind]
     flat = TrainOptions().flat()
@@ -134,5 +134,5 @@ def test_what_is_registered_must_be_a_recipe_of_that_kind(registered, message, m
 def test_unknown_kinds_are_no_recipes():
     assert "nothing" not in RECIPES
     assert RECIPES.get("nothing") is None
-    assert list(RECIPES) == ["neighborhoods", "rwpe", "lape", "lect", "dect"]
-    assert len(RECIPES) == 5
+    assert list(RECIPES) == ["neighborhoods", *ENCODINGS, "dect"]
+    assert len(RECIPES) == len(list(RECIPES))

@@ -72,6 +72,7 @@ def test_uses_are_counted(varied, new_context):
         ("lape", {"drop": "one"}),
         ("lect", {"hops": 2}),
         ("lect", {"complex": "edges"}),
+        ("hkdiag", {"first_time": 0.5}),
         ("dect", {"directions": 5}),
         ("dect", {"direction_seed": 1}),
         ("dect", {"direction_values": ((1.0, 0.0, 0.0),)}),

@@ -13,7 +13,7 @@ from leap.models.kernels.walks import rwpe
 from leap.models.registries import ENCODINGS
 from leap.pipeline import IngestOptions, encode, extract, ingest
 from leap.pipeline.canonical import canonicalize
-from leap.pipeline.derived import EncodingRecipe
+from leap.pipeline.derived import EncodingRecipe, encodable
 from leap.store import Artifact
 from leap.store.errors import WorkFailedError
 from leap.store.graphs import StoredEncoding
@@ -98,7 +98,7 @@ def test_odd_datasets_go_through_every_stage(source_of, new_context, shape):
     options = IngestOptions(partition_mb=0.001)
     extract(source, [1, 2], ingest_options=options, context=context)
     extract(source, 1, cap=2, ingest_options=options, context=context)
-    encode(source, ["rwpe", "lape", "lect", "dect"], params=PARAMS, ingest_options=options, context=context)
+    encode(source, encodable(), params=PARAMS, ingest_options=options, context=context)
     store = context.store
     nodes = sum(graph.number_of_nodes() for graph in ODD[shape])
     hoods = store.find("neighborhoods", "odd", hops=2).neighborhoods()
@@ -106,10 +106,13 @@ def test_odd_datasets_go_through_every_stage(source_of, new_context, shape):
     assert store.find("rwpe", "odd").load("encoding").shape == (nodes, 4)
     assert store.find("lape", "odd").load("encoding").shape == (nodes, 4)
     assert store.find("lape", "odd").load("eigenvalues").shape == (len(ODD[shape]), 4)
+    for kind in encodable():
+        encoding = store.find(kind, "odd").load("encoding")
+        assert len(encoding) == nodes
+        assert np.isfinite(encoding).all()
     for kind in ("lect", "dect"):
         encoding = store.find(kind, "odd").load("encoding")
         assert encoding.shape == (nodes, 3, 4)
-        assert np.isfinite(encoding).all()
     assert store.verify() == []
     dataset = store.find("dataset", "odd")
     assert dataset.table("graphs")["nodes"].to_pylist() == [graph.number_of_nodes() for graph in ODD[shape]]
