@@ -59,6 +59,7 @@ ENCODINGS: Registry[Any] = Registry(
         "lape": "leap.pipeline.derived.lape:LapeRecipe",
         "lect": "leap.pipeline.derived.ect:LectRecipe",
         "hkdiag": "leap.pipeline.derived.hkdiag:HkdiagRecipe",
+        "ppr": "leap.pipeline.derived.ppr:PprRecipe",
     },
 )
 """Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and

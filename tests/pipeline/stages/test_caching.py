@@ -73,6 +73,7 @@ def test_uses_are_counted(varied, new_context):
         ("lect", {"hops": 2}),
         ("lect", {"complex": "edges"}),
         ("hkdiag", {"first_time": 0.5}),
+        ("ppr", {"first_alpha": 0.15}),
         ("dect", {"directions": 5}),
         ("dect", {"direction_seed": 1}),
         ("dect", {"direction_values": ((1.0, 0.0, 0.0),)}),

@@ -32,7 +32,9 @@ def repeated(source_of):
     return source_of(list(REPEATED.values()), "repeated")
 
 
-@pytest.mark.parametrize(("kind", "rest"), [("rwpe", {}), ("lape", {}), ("lape", {"drop": "one"}), ("hkdiag", {})])
+@pytest.mark.parametrize(
+    ("kind", "rest"), [("rwpe", {}), ("lape", {}), ("lape", {"drop": "one"}), ("hkdiag", {}), ("ppr", {})]
+)
 def test_a_view_equals_what_the_smaller_request_alone_computes(repeated, new_context, kind, rest):
     shared = new_context("shared")
     large = encode(repeated, kind, params={"dim": 10, **rest}, context=shared)[kind]
@@ -65,7 +67,7 @@ def test_a_view_never_crosses_other_parameters_or_datasets(varied, repeated, new
     assert not encode(repeated, "lape", params={"dim": 5}, context=context)["lape"].cached
 
 
-@pytest.mark.parametrize("kind", ["rwpe", "lape", "hkdiag"])
+@pytest.mark.parametrize("kind", ["rwpe", "lape", "hkdiag", "ppr"])
 def test_a_view_never_crosses_algorithms(varied, new_context, monkeypatch, kind):
     context = new_context()
     old = encode(varied, kind, params={"dim": 10}, context=context)[kind]
