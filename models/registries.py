@@ -60,6 +60,7 @@ ENCODINGS: Registry[Any] = Registry(
         "lect": "leap.pipeline.derived.ect:LectRecipe",
         "hkdiag": "leap.pipeline.derived.hkdiag:HkdiagRecipe",
         "ppr": "leap.pipeline.derived.ppr:PprRecipe",
+        "lcp": "leap.pipeline.derived.lcp:LcpRecipe",
     },
 )
 """Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and

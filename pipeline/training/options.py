@@ -118,6 +118,16 @@ class TrainOptions(Options):
             compared="encoding",
         ),
     ] = "points"
+    lcp_curvature: Annotated[
+        Literal["forman", "augmented", "ollivier"],
+        Option(
+            help="lcp: curvature of an edge, {choices}.",
+            panel=NETWORK,
+            matters=lambda kind: kind.takes("lcp_curvature"),
+            compared="encoding",
+            came_later=True,
+        ),
+    ] = "forman"
     cap: Annotated[
         int | None,
         Field(ge=2, lt=2**31),

@@ -65,12 +65,20 @@ def test_a_value_out_of_range_is_refused_with_its_name():
         RwpeRecipe.of_options({"dim": 0})
 
 
-@pytest.mark.parametrize("kind", ["rwpe", "lape", "lect", "hkdiag", "ppr", "dect"])
+@pytest.mark.parametrize("kind", ["rwpe", "lape", "lect", "hkdiag", "ppr", "lcp", "dect"])
 def test_the_options_that_a_recipe_follows_are_those_it_takes(kind):
     recipe = RECIPES[kind]
     flat = TrainOptions().flat()
     changed = {"dim": 3, "hops": [5], "directions": 3, "thresholds": 3, "scale": 3.0, "radius": 3.0}
-    changed |= {"edge_weight": 3.0, "cap": 3, "lape_drop": "one", "lect_complex": "edges", "lr": 3.0, "seed": 3}
+    changed |= {
+        "edge_weight": 3.0,
+        "cap": 3,
+        "lape_drop": "one",
+        "lect_complex": "edges",
+        "lcp_curvature": "ollivier",
+        "lr": 3.0,
+        "seed": 3,
+    }
     for name, value in changed.items():
         takes = recipe.of_options(flat | {name: value}) != recipe.of_options(flat)
         assert takes == recipe.follows(name), name

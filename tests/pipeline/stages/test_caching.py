@@ -74,6 +74,7 @@ def test_uses_are_counted(varied, new_context):
         ("lect", {"complex": "edges"}),
         ("hkdiag", {"first_time": 0.5}),
         ("ppr", {"first_alpha": 0.15}),
+        ("lcp", {"curvature": "ollivier"}),
         ("dect", {"directions": 5}),
         ("dect", {"direction_seed": 1}),
         ("dect", {"direction_values": ((1.0, 0.0, 0.0),)}),
