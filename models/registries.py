@@ -61,6 +61,7 @@ ENCODINGS: Registry[Any] = Registry(
         "hkdiag": "leap.pipeline.derived.hkdiag:HkdiagRecipe",
         "ppr": "leap.pipeline.derived.ppr:PprRecipe",
         "lcp": "leap.pipeline.derived.lcp:LcpRecipe",
+        "cycles": "leap.pipeline.derived.cycles:CyclesRecipe",
     },
 )
 """Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and

@@ -6,6 +6,8 @@ from .balls import khop_arrays as khop_arrays
 from .border import whole_number as whole_number
 from .components import small_components as small_components
 from .curvature import curvature_profiles as curvature_profiles
+from .cycles import count_cycles as count_cycles
+from .cycles import search_steps as search_steps
 from .diagonals import heat_diagonals as heat_diagonals
 from .diagonals import pagerank_diagonals as pagerank_diagonals
 from .directions import random_directions as random_directions

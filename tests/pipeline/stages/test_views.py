@@ -33,7 +33,8 @@ def repeated(source_of):
 
 
 @pytest.mark.parametrize(
-    ("kind", "rest"), [("rwpe", {}), ("lape", {}), ("lape", {"drop": "one"}), ("hkdiag", {}), ("ppr", {})]
+    ("kind", "rest"),
+    [("rwpe", {}), ("lape", {}), ("lape", {"drop": "one"}), ("hkdiag", {}), ("ppr", {}), ("cycles", {})],
 )
 def test_a_view_equals_what_the_smaller_request_alone_computes(repeated, new_context, kind, rest):
     shared = new_context("shared")
@@ -67,7 +68,7 @@ def test_a_view_never_crosses_other_parameters_or_datasets(varied, repeated, new
     assert not encode(repeated, "lape", params={"dim": 5}, context=context)["lape"].cached
 
 
-@pytest.mark.parametrize("kind", ["rwpe", "lape", "hkdiag", "ppr"])
+@pytest.mark.parametrize("kind", ["rwpe", "lape", "hkdiag", "ppr", "cycles"])
 def test_a_view_never_crosses_algorithms(varied, new_context, monkeypatch, kind):
     context = new_context()
     old = encode(varied, kind, params={"dim": 10}, context=context)[kind]
