@@ -62,6 +62,7 @@ ENCODINGS: Registry[Any] = Registry(
         "ppr": "leap.pipeline.derived.ppr:PprRecipe",
         "lcp": "leap.pipeline.derived.lcp:LcpRecipe",
         "cycles": "leap.pipeline.derived.cycles:CyclesRecipe",
+        "elstatic": "leap.pipeline.derived.elstatic:ElstaticRecipe",
     },
 )
 """Recipes of the encodings that the store keeps. A network asks them for `of_options(values)`, `columns` and

@@ -40,6 +40,7 @@ def warm_up() -> None:
     kernels.rwpe(csr.indptr, csr.indices, COLUMNS)
     kernels.lape(csr.indptr, csr.indices, node_ptr, 2 * STAGE, dense_limit=3)
     kernels.heat_diagonals(csr.indptr, csr.indices, np.ones(COLUMNS))
+    kernels.potential_statistics(csr.indptr, csr.indices)
     kernels.count_cycles(csr.indptr, csr.indices)
     kernels.curvature_profiles(csr.indptr, csr.indices, "augmented")
     kernels.curvature_profiles(csr.indptr, csr.indices, "ollivier")

@@ -15,6 +15,7 @@ from .directions import threshold_grid as threshold_grid
 from .laplacian import Lape as Lape
 from .laplacian import lape as lape
 from .normalization import mean_and_scale as mean_and_scale
+from .potentials import potential_statistics as potential_statistics
 from .transforms import dect_forward as dect_forward
 from .transforms import ect_forward as ect_forward
 from .walks import rwpe as rwpe

@@ -27,6 +27,7 @@ from leap.models.kernels.curvature import curvature_profiles
 from leap.models.kernels.cycles import count_cycles
 from leap.models.kernels.diagonals import heat_diagonals, pagerank_diagonals
 from leap.models.kernels.normalization import mean_and_scale, normalize, spread_means, spread_scales
+from leap.models.kernels.potentials import potential_statistics
 from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_for
 from leap.models.kernels.walks import rwpe
 from leap.models.messages import Weights, attend, gather
@@ -192,6 +193,7 @@ class Fuzz:
     def structure(self) -> None:
         rates = self.one([[0.25, 0.5], [], [np.nan], [2.0], [-1]])
         self.one([heat_diagonals, pagerank_diagonals])(*self.adjacency(), rates)
+        potential_statistics(*self.adjacency())
         count_cycles(*self.adjacency(), int(self.one([2, 3, 5, 8, 9])), budget=int(self.one([-1, 10, 10**5])))
         curvature_profiles(*self.adjacency(), self.one(["augmented", "ollivier", ""]), int(self.one([0, 1, -1, 2**40])))
 

@@ -9,7 +9,7 @@ from leap.store import Store
 from leap.store.errors import InvalidInputError
 
 
-@pytest.mark.parametrize("kind", ["hkdiag", "ppr"])
+@pytest.mark.parametrize("kind", ["hkdiag", "ppr", "elstatic"])
 def test_a_large_component_is_refused_and_many_small_ones_are_not(tmp_path, kind):
     context = Context(Store.open(tmp_path / "store"), workforce=Workforce(0))
     small = nx.disjoint_union_all([nx.path_graph(4)] * 600)

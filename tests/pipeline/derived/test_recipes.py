@@ -65,7 +65,7 @@ def test_a_value_out_of_range_is_refused_with_its_name():
         RwpeRecipe.of_options({"dim": 0})
 
 
-@pytest.mark.parametrize("kind", ["rwpe", "lape", "lect", "hkdiag", "ppr", "lcp", "cycles", "dect"])
+@pytest.mark.parametrize("kind", ["rwpe", "lape", "lect", "hkdiag", "ppr", "lcp", "cycles", "elstatic", "dect"])
 def test_the_options_that_a_recipe_follows_are_those_it_takes(kind):
     recipe = RECIPES[kind]
     flat = TrainOptions().flat()

@@ -9,7 +9,7 @@ import pytest
 from leap.pipeline import IngestOptions, encode, extract, ingest
 
 PARAMS = {"dim": 6, "directions": 4, "thresholds": 5, "hops": 2}
-KINDS = ("rwpe", "lape", "lect", "hkdiag", "ppr", "lcp", "cycles", "dect")
+KINDS = ("rwpe", "lape", "lect", "hkdiag", "ppr", "lcp", "cycles", "elstatic", "dect")
 
 
 @pytest.fixture(scope="module")
