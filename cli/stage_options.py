@@ -15,7 +15,7 @@ from leap.pipeline.datasets import known_names
 from leap.pipeline.experiments.expand import SweepSelection
 from leap.pipeline.stages.materialize import DEFAULT_BUDGET_GB, checked_gib
 from leap.pipeline.stages.result import COLUMNS, StageResult
-from leap.pipeline.training.options import DEFAULT_RUNS
+from leap.pipeline.training.options import CHECKPOINT_SECONDS, DEFAULT_RUNS
 from leap.store.errors import InvalidInputError
 from leap.store.option import Option, Options
 
@@ -103,7 +103,8 @@ class WorkOptions(Options):
         int | None,
         Field(ge=1),
         Option(
-            help="Checkpoint a fold every N of its steps (default: every 20 seconds), and at its end.",
+            help=f"Checkpoint a fold every N of its steps (default: every {CHECKPOINT_SECONDS} seconds), and at its "
+            "end.",
             panel=WORK,
             metavar="N",
         ),

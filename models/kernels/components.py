@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from leap.models.kernels.border import graphs_arrays
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.ragged import pointers
 
 LARGEST_DENSE = 2048  # nodes of a component up to which all of its matrix is computed, in seconds
 SECONDS = 5e-10  # times the cube of the nodes: all eigenvectors
@@ -75,7 +76,7 @@ def components_of(indptr: NDArray[np.int64], indices: NDArray[Any]) -> Component
     by_first[np.argsort(first)] = np.arange(len(first))
     label = by_first[label]
     members = np.argsort(label, kind="stable")
-    member_ptr = pointer(np.bincount(label, minlength=len(first)))
+    member_ptr = pointers(np.bincount(label, minlength=len(first)))
     rank = np.empty(n, np.int64)
     rank[members] = np.arange(n) - member_ptr[label[members]]
     return Components(member_ptr, members, rank)
@@ -101,11 +102,6 @@ def small_components(
             f"limit is {largest:,} nodes. Use an encoding without this limit, such as rwpe or lape."
         )
     return indptr, indices, parts
-
-
-def pointer(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of some ragged rows begins, and where the last ends."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
 def _duration(seconds: float) -> str:

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from leap.models.kernels.border import graphs_arrays
 from leap.models.kernels.compiling import kernel
-from leap.models.kernels.components import Components, components_of, one_blas_thread, pointer
+from leap.models.kernels.components import Components, components_of, one_blas_thread
 from leap.models.kernels.eigenbasis import canonical_bases, merge_components
 from leap.models.kernels.laplacian_sparse import Spectrum, dense_laplacians, lowest_spectrum
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.ragged import pointers
 
 DENSE_LIMIT = 512  # nodes of a component up to which the whole spectrum is computed
 SUSPICIOUS_RESIDUAL = 1e-9
@@ -87,8 +88,8 @@ def _lape(
     parts = components_of(indptr, indices)
     sizes = parts.sizes
     widths = np.minimum(sizes, dim + 1)  # columns to keep of each component, the trivial one included
-    column_ptr = pointer(widths)
-    entry_ptr = pointer(widths * sizes)
+    column_ptr = pointers(widths)
+    entry_ptr = pointers(widths * sizes)
     values, lengths = np.ones(column_ptr[-1]), np.ones(column_ptr[-1])
     pivots = np.zeros(column_ptr[-1], np.int64)
     entries = np.ones(entry_ptr[-1])  # of an isolated node everything stays as it is here: λ = 1, the vector (1)
@@ -147,7 +148,7 @@ def _lape(
 def _solve_sparsely(indptr: NDArray[np.int64], indices: NDArray[Any], parts: Components, c: int, dim: int) -> Spectrum:
     members = parts.members[parts.member_ptr[c] : parts.member_ptr[c + 1]]
     degrees = np.diff(indptr)[members]
-    local_ptr = pointer(degrees)
+    local_ptr = pointers(degrees)
     # Rows keep their order under the monotone renumbering.
     where = np.repeat(indptr[members] - local_ptr[:-1], degrees) + np.arange(local_ptr[-1])
     return lowest_spectrum(local_ptr, parts.rank[indices[where]].astype(np.int32), dim)

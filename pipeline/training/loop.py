@@ -24,10 +24,10 @@ from leap.pipeline.engine.run_folder import writing
 from leap.pipeline.training.data import KeptUnions, united
 from leap.pipeline.training.evaluate import Evaluation, Scored, score
 from leap.pipeline.training.objective import StackLoss
+from leap.pipeline.training.options import CHECKPOINT_SECONDS
 from leap.pipeline.training.trainee import Trainee
 
 T = TypeVar("T")
-CHECKPOINT_SECONDS = 20.0  # a checkpoint of a small network takes as long as thirty of its steps
 
 
 class Ended(NamedTuple):

@@ -14,6 +14,7 @@ ALGORITHM = 2  # raised when the same options give other results
 PUBLISHED_FOLDS, PUBLISHED_SPLIT_SEED = 5, 42
 PATIENCE = 10  # the paper's, of early stopping and of the rate
 DEFAULT_RUNS = "runs"
+CHECKPOINT_SECONDS = 20  # a checkpoint of a small network takes as long as thirty of its steps
 PROTOCOL = "The protocol"
 
 
