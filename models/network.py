@@ -15,6 +15,7 @@ from leap.models.layers import Noisy, mlp
 from leap.models.network_config import DatasetFacts, NetworkConfig
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_node_task
 
 OF_GRAPHS = ("directions", "thresholds", "scale", "radius", "edge_weight")
 """Options of a transform of whole graphs."""
@@ -40,10 +41,10 @@ class Network(nn.Module):
         super().__init__()
         self.config, self.facts = config, facts
         self.looks_at_graphs = backbone_traits(config.backbone).looks_at_graphs
-        is_node_task = facts.task == "node-classification"
-        if self.looks_at_graphs and is_node_task:
+        of_nodes = is_node_task(facts.task)
+        if self.looks_at_graphs and of_nodes:
             raise InvalidInputError(f"{config.backbone} classifies whole graphs, not nodes. Use another backbone.")
-        if config.whole and is_node_task:
+        if config.whole and of_nodes:
             raise InvalidInputError("--whole adds to the scores of graphs, and this is a node task. Leave it out.")
         self.embedding = None if facts.codes is None else CategoricalEmbedding(facts.codes)
         width = facts.features if self.embedding is None else self.embedding.out_channels
@@ -55,7 +56,7 @@ class Network(nn.Module):
         self.encodings = nn.ModuleDict(encodings)
         self.layer_encodings = nn.ModuleList()
         self.whole: nn.Module | None = None
-        self.is_pooled = not self.looks_at_graphs and not is_node_task
+        self.is_pooled = not self.looks_at_graphs and not of_nodes
         transform: dict[str, Any] = {name: getattr(config, name) for name in OF_GRAPHS}
         if self.looks_at_graphs:
             self.backbone: nn.Module = BACKBONES[config.backbone](seen, facts.outputs, **transform)

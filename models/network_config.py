@@ -16,7 +16,9 @@ from leap.models.registries import (
 )
 from leap.store.option import Option, Options, option_fields
 
-TaskName = Literal["graph-classification", "graph-regression", "node-classification"]
+TaskName = Literal[
+    "graph-classification", "graph-regression", "graph-multilabel", "node-classification", "node-regression"
+]
 
 LEAPS = ("leap-f", "leap-l", "leap-x")
 LEAP_PARTS = frozenset(LEAPS)
@@ -402,7 +404,7 @@ class DatasetFacts(BaseModel):
     ----------
     features : number of feature columns.
     codes : for categorical features, the distinct values of each column, ascending; None for measurements.
-    outputs : number of classes or targets.
+    outputs : number of classes, targets or, of a multi-label task, labels.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

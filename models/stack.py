@@ -14,6 +14,7 @@ from leap.models.generator import borrowed_generator
 from leap.models.network import Network
 from leap.models.network_config import DatasetFacts, NetworkConfig, can_stack
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_node_task
 
 LANES = 64  # a network's parameters are padded to a multiple of this: none is ever in the remainder of a vector loop
 
@@ -47,7 +48,7 @@ class Stack(nn.Module):
     def __init__(self, config: NetworkConfig, facts: DatasetFacts, device: torch.device | str = "cpu") -> None:
         super().__init__()
         self.config, self.facts = config, facts
-        self.is_grouped = can_stack(config, is_node_task=facts.task == "node-classification")
+        self.is_grouped = can_stack(config, is_node_task=is_node_task(facts.task))
         with borrowed_generator():
             self.network = Network(config, facts).to(device)
         learned = {name: p for name, p in self.network.named_parameters() if p.requires_grad}

@@ -1,5 +1,6 @@
 """Raw graphs to canonical ones: undirected, coalesced, loop-free, checked, with features and coded labels."""
 
+import itertools
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import Graphs
 from leap.store.graphs.ragged import pointers
+from leap.store.graphs.tasks import is_graph_task, is_node_task, is_regression
 
 FeatureChoice = Literal["degree", "constant", "rwpe"]
 
@@ -18,6 +20,9 @@ RWPE_FEATURE_STEPS = 10
 """Columns of the random-walk features that stand in for missing ones."""
 
 _ROWS_AT_ONCE = 1 << 20
+MOST_SPLITS = 100
+"""Official splits of a graph task; as many as folds of cross-validation."""
+
 _DIGITS = 1e12  # to which targets are told apart; float64 has nearly 16 digits, float32 seven
 _LEAST_KEPT = 0.5  # of the distinct values of a target; some are equal in float32 in ordinary data, too
 
@@ -41,6 +46,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
         graphs, nodes, edges : counts, each undirected edge once;
         features, classes, targets : columns, and whichever of the other two the task has;
         empty_graphs : graphs without nodes that are kept;
+        official_splits : how many a graph task has, if any;
         dropped_empty_graphs : graphs that `drop_empty` removed;
         isolated_nodes, max_degree : after clean-up;
         self_loops_dropped : listed entries (i, i);
@@ -54,14 +60,16 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     InvalidInputError
         Node ids out of range, an edge between two graphs, features that are not finite or do not fit the
         nodes, labels that do not fit the graphs or nodes, targets that float32 does not hold or tell apart,
-        masks of another shape, no node at all.
+        labels of a multi-label task that are neither 0 nor 1 nor missing, masks of another shape, official splits
+        whose parts overlap or are empty, targets missing where a mask needs them, no node at all.
     """
     counts = _checked_counts(raw.node_counts)
     num_nodes = int(counts.sum())
     _check_edges(raw.edges, counts, num_nodes)
     _check_rows(raw, num_nodes)
     y, classes = _coded_labels(raw, len(counts), num_nodes)
-    masks = _checked_masks(raw, num_nodes)
+    masks = _checked_masks(raw, len(counts), num_nodes)
+    _check_masked_targets(y, masks, raw.task)
 
     adjacency = kernels.build_csr(raw.edges, num_nodes)
     degrees = np.diff(adjacency.indptr)
@@ -76,8 +84,9 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
     dropped = int(empty.sum()) if drop_empty else 0
     if dropped:
         counts = counts[~empty]
-        if y is not None and raw.task != "node-classification":
-            y = y[~empty]
+        if is_graph_task(raw.task):
+            y = None if y is None else y[~empty]
+            masks = None if masks is None else {part: mask[~empty] for part, mask in masks.items()}
     summary: dict[str, Any] = {
         "graphs": len(counts),
         "nodes": num_nodes,
@@ -95,6 +104,9 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
         summary["classes"] = len(classes)
     elif y is not None:
         summary["targets"] = int(y.shape[1])
+    if masks is not None and is_graph_task(raw.task):
+        _check_splits(masks)
+        summary["official_splits"] = int(masks["train"].shape[1])
     return Graphs(
         node_ptr=pointers(counts),
         indptr=adjacency.indptr,
@@ -225,11 +237,13 @@ def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDAr
             raise InvalidInputError(f"the task is {raw.task}, but there are no labels.")
         return None, None
     y = np.asarray(raw.y)
-    count, owner = (num_nodes, "node") if raw.task == "node-classification" else (num_graphs, "graph")
+    count, owner = (num_nodes, "node") if is_node_task(raw.task) else (num_graphs, "graph")
     if len(y) != count:
         raise InvalidInputError(f"{len(y):,} labels for {count:,} {owner}s: each {owner} needs exactly one.")
-    if raw.task == "graph-regression":
-        return _checked_targets(y.reshape(count, -1)), None
+    if raw.task == "graph-multilabel":
+        return _checked_multilabel(y), None
+    if is_regression(raw.task):
+        return _checked_targets(y.reshape(count, -1), owner), None
     if y.ndim != 1:
         raise InvalidInputError(f"labels must be one value a {owner}. Got shape {y.shape}.")
     if np.issubdtype(y.dtype, np.floating) and not np.isfinite(y).all():
@@ -243,18 +257,39 @@ def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDAr
     return codes.astype(np.int64).reshape(-1), values.tolist()
 
 
-def _checked_targets(y: NDArray[Any]) -> NDArray[np.float32]:
-    """Return targets as float32, in which they are learnt; refuse those that it cannot hold or tell apart."""
+def _checked_multilabel(y: NDArray[Any]) -> NDArray[np.float32]:
+    """Return labels 0 and 1 as float32, NaN where they are missing."""
+    if y.ndim != 2 or y.shape[1] == 0 or y.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"labels of a multi-label task must be numbers of shape (graphs, labels). Got {y.dtype} of shape {y.shape}."
+        )
+    odd = (y != 0) & (y != 1) & ~np.isnan(y)
+    if odd.any():
+        row, column = np.argwhere(odd)[0]
+        raise InvalidInputError(
+            f"labels of a multi-label task are 0, 1 or NaN for a missing one, but graph {row} has {y[row, column]} in "
+            f"column {column}, counted from 0. Repair it."
+        )
+    return np.ascontiguousarray(y, dtype=np.float32)
+
+
+def _checked_targets(y: NDArray[Any], owner: str) -> NDArray[np.float32]:
+    """Return targets as float32, in which they are learnt; refuse those that it cannot hold or tell apart.
+
+    Nodes may lack their targets, as NaN; whether a mask needs one is checked with the masks.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         targets = np.asarray(y, dtype=np.float32)
-    if not np.isfinite(targets).all():
-        row, column = np.argwhere(~np.isfinite(targets))[0]
+    is_missing = np.isnan(np.asarray(y, dtype=np.float64)) if owner == "node" else np.zeros(y.shape, np.bool_)
+    broken = ~np.isfinite(targets) & ~is_missing
+    if broken.any():
+        row, column = np.argwhere(broken)[0]
         raise InvalidInputError(
-            f"targets must be finite float32 numbers, but graph {row} has {y[row, column]} in column {column}, counted "
-            "from 0. Repair or remove it."
+            f"targets must be finite float32 numbers, but {owner} {row} has {y[row, column]} in column {column}, "
+            "counted from 0. Repair or remove it."
         )
-    for column, kept in enumerate(targets.T):
-        values = np.asarray(y[:, column], dtype=np.float64)
+    for column, present in enumerate(~is_missing.T):
+        kept, values = targets[present, column], np.asarray(y[present, column], dtype=np.float64)
         largest = np.abs(values).max(initial=0.0)
         if not largest:
             continue
@@ -269,12 +304,49 @@ def _checked_targets(y: NDArray[Any]) -> NDArray[np.float32]:
     return targets
 
 
-def _checked_masks(raw: RawGraphs, num_nodes: int) -> dict[str, NDArray[np.bool_]] | None:
+def _checked_masks(raw: RawGraphs, num_graphs: int, num_nodes: int) -> dict[str, NDArray[np.bool_]] | None:
     if raw.masks is None:
         return None
     if set(raw.masks) != {"train", "val", "test"}:
         raise InvalidInputError(f"masks must be train, val and test. Got {', '.join(sorted(raw.masks)) or 'none'}.")
     shapes = {part: mask.shape for part, mask in raw.masks.items()}
-    if len(set(shapes.values())) > 1 or shapes["train"][:1] != (num_nodes,) or len(shapes["train"]) != 2:
-        raise InvalidInputError(f"masks must all have shape ({num_nodes}, splits). Got {shapes}.")
+    rows = num_graphs if is_graph_task(raw.task) else num_nodes
+    if len(set(shapes.values())) > 1 or shapes["train"][:1] != (rows,) or len(shapes["train"]) != 2:
+        raise InvalidInputError(f"masks must all have shape ({rows}, splits). Got {shapes}.")
     return {part: np.ascontiguousarray(mask, dtype=np.bool_) for part, mask in raw.masks.items()}
+
+
+def _check_splits(masks: dict[str, NDArray[np.bool_]]) -> None:
+    """Refuse official splits of graphs that cannot be trained and judged on."""
+    splits = masks["train"].shape[1]
+    if not 1 <= splits <= MOST_SPLITS:
+        raise InvalidInputError(f"there must be 1 to {MOST_SPLITS} official splits. Got {splits}.")
+    for part, mask in masks.items():
+        if not (filled := mask.any(axis=0)).all():
+            raise InvalidInputError(
+                f"the {part} part of official split {int(np.argmin(filled))} has no graph. Give it some, or leave the "
+                "masks out to have cross-validation."
+            )
+    for one, other in itertools.combinations(masks, 2):
+        if (both := masks[one] & masks[other]).any():
+            graph, split = np.argwhere(both)[0]
+            raise InvalidInputError(
+                f"graph {graph} is in the {one} part and in the {other} part of official split {split}. Make the parts "
+                "disjoint."
+            )
+
+
+def _check_masked_targets(y: NDArray[Any] | None, masks: dict[str, NDArray[np.bool_]] | None, task: str) -> None:
+    """Refuse nodes without a target that a mask has, and datasets without any target at all."""
+    if y is None or task != "node-regression":
+        return
+    lacks = np.isnan(y).any(axis=1)
+    if lacks.all():
+        raise InvalidInputError("no node has all its targets: there is nothing to learn.")
+    for part, mask in (masks or {}).items():
+        if (both := mask & lacks[:, None]).any():
+            node, split = np.argwhere(both)[0]
+            raise InvalidInputError(
+                f"node {node} is in the {part} mask of split {split}, but its target is missing (NaN). Give it one, or "
+                "take it out of the masks."
+            )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from leap.pipeline.graphs import Task
 from leap.store.graphs.dataset import PARTS, Fold
+from leap.store.graphs.tasks import is_graph_task
 from leap.store.lazy import lazy_module
 
 cut = lazy_module("sklearn.model_selection")
@@ -19,12 +20,12 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
     """Cut graphs into cross-validation folds as the published code does.
 
     Classification: scikit-learn's ``StratifiedKFold(n_folds, shuffle=True, random_state=seed)`` over the
-    dataset's own order; regression: ``KFold`` likewise. Each training part then loses 25 % to validation by
+    dataset's own order; regression and multi-label tasks: ``KFold`` likewise. Each training part then loses 25 % to validation by
     ``train_test_split(test_size=0.25, random_state=seed)``, unstratified.
 
     Parameters
     ----------
-    y : (G,) labels or (G, t) targets, empty graphs included.
+    y : (G,) labels or (G, t) targets or labels, empty graphs included.
     task : node-level datasets and those without a task have no folds.
     num_graphs : G.
 
@@ -36,7 +37,7 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
         members, or a training part too small to be split. A class with fewer members than folds is merely
         absent from some test parts.
     """
-    if task not in ("graph-classification", "graph-regression") or y is None or num_graphs < n_folds:
+    if not is_graph_task(task) or y is None or num_graphs < n_folds:
         return []
     stratified = task == "graph-classification"
     if stratified and np.unique(y, return_counts=True)[1].max() < n_folds:
@@ -61,17 +62,25 @@ def node_masks(y: NDArray[Any], seed: int = 42, splits: int = 10) -> dict[str, N
 
     Each class is dealt out in random order, train, val, train, test and again, the deal running on from class
     to class: overall shares are exact up to rounding, those of a class up to one node in each part. A split
-    depends only on the seed and its own number, so more splits leave the first ones as they are.
+    depends only on the seed and its own number, so more splits leave the first ones as they are. Nodes with targets
+    are dealt out as if they were of one class.
 
     Parameters
     ----------
-    y : (N,) node labels.
+    y : (N,) node labels, or (N, t) real targets; nodes that lack one (NaN) are in no mask.
 
     Returns
     -------
     dict
-        "train", "val", "test" -> (N, splits) bool, disjoint and together all nodes.
+        "train", "val", "test" -> (N, splits) bool, disjoint and together all nodes that have labels.
     """
+    if y.ndim == 2:
+        has_targets = ~np.isnan(y).any(axis=1)
+        of_labelled = node_masks(np.zeros(int(has_targets.sum())), seed, splits)
+        masks = {part: np.zeros((len(y), splits), np.bool_) for part in PARTS}
+        for part, mask in of_labelled.items():
+            masks[part][has_targets] = mask
+        return masks
     labels = np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1)
     dealt = np.empty((len(labels), splits), dtype=np.int8)
     deal = np.resize(np.array([0, 1, 0, 2], dtype=np.int8), len(labels))

@@ -18,9 +18,11 @@ class RawGraphs:
     node_counts : (G,) int64, nodes of each graph; zero is allowed. Nodes are numbered through the dataset.
     edges : (2, E) integer, dataset-wide node ids; may hold both directions, repeats and self-loops.
     x : (N, d) float (finite) or integer (categorical) features, or None where the data has none.
-    y : labels as found: (G,) of any comparable type for graph classification, (G,) or (G, t) float for graph
-        regression, (N,) for node classification, None without a task.
-    masks : for node tasks, {"train", "val", "test"} -> (N, S) bool, one column a split; else None.
+    y : labels as found, None without a task. Graph classification: (G,) of any comparable type. Graph regression: (G,)
+        or (G, t) float. Graph multi-label: (G, t) float, 0 and 1, NaN where a label is missing. Node classification:
+        (N,) of any comparable type. Node regression: (N,) or (N, t) float, NaN only for nodes in no mask.
+    masks : {"train", "val", "test"} -> bool, one column per split, or None. For node tasks (N, S). For graph tasks
+        (G, S), the official splits: their parts share no graph, may leave graphs out, and none is empty.
     edge_attr : (E, …) numbers of each entry of `edges`, or None; kept for export.
     pos : (N, …) where the nodes are, or None; kept for export.
     feature_source : where the features come from, such as "attributes+labels", "degree" or "given".

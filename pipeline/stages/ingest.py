@@ -20,6 +20,7 @@ from leap.pipeline.stages.result import ArtifactReport, StageResult
 from leap.store import Artifact, Build, Manifest
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import Graphs
+from leap.store.graphs.tasks import is_node_task
 from leap.store.keys import dataset_key
 from leap.store.option import Option, Options
 
@@ -149,7 +150,7 @@ def _read(source: Source, options: IngestOptions, context: Context) -> Graphs:
     graphs = canonicalize(raw, features=options.features, drop_empty=options.drop_empty)
     for remark in graphs.remarks:
         context.reporter.note(f"note: {remark}")
-    if graphs.task == "node-classification" and graphs.masks is None and graphs.y is not None:
+    if is_node_task(graphs.task) and graphs.masks is None and graphs.y is not None:
         graphs = replace(graphs, masks=node_masks(graphs.y), summary=graphs.summary | {"masks": "generated"})
     return graphs
 
@@ -198,8 +199,8 @@ def _write(
         provenance={"source": fingerprint, "versions": versions()},
         partitions=plan,
     )
-    published = folds(graphs.y, graphs.task, graphs.num_graphs)
-    return build.publish(draft, graphs.tables(plan, published)), len(finished)
+    splits = graphs.official_folds() or folds(graphs.y, graphs.task, graphs.num_graphs)
+    return build.publish(draft, graphs.tables(plan, splits)), len(finished)
 
 
 class _OnDemandExecutor:

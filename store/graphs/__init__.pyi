@@ -4,10 +4,10 @@ from .batches import Pick as Pick
 from .batches import assemble as assemble
 from .dataset import Graphs as Graphs
 from .dataset import StoredGraphs as StoredGraphs
-from .dataset import Task as Task
 from .feature_store import Store as Store
 from .neighborhoods import Neighborhoods as Neighborhoods
 from .ragged import Ragged as Ragged
 from .stored import StoredEncoding as StoredEncoding
 from .stored import StoredNeighborhoods as StoredNeighborhoods
 from .stream import GraphStream as GraphStream
+from .tasks import Task as Task

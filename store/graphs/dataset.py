@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,19 @@ from leap import store
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.ragged import Array, Ids, Ragged, overlap
 from leap.store.graphs.stored import Stored
+from leap.store.graphs.tasks import Task, is_graph_task, is_node_task, is_regression
 from leap.store.keys import canonical_json
 from leap.store.manifest import Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Task = Literal["graph-classification", "graph-regression", "node-classification", "none"]
 Fold = Mapping[str, Ids]
 """Numbers of the graphs of each part."""
 Masks = dict[str, NDArray[np.bool_]]
 
 PARTS = ("train", "val", "test")
+_COLUMN = {"graph-regression": "target", "graph-multilabel": "label"}
 LARGEST_CODE = 2**24
 """Categories from here on are refused: networks look embeddings up in a table with a place for each code."""
 
@@ -39,9 +40,11 @@ class Graphs:
     indptr : (N + 1,) int64, row pointers of the adjacency.
     indices : (2E,) int32 (int64 from 2**31 nodes on), neighbours, ascending in each row; symmetric.
     x : (N, d) float32, or int64 for categorical features (`is_categorical`).
-    y : graph or node labels 0…C-1 (int64), float32 targets (G, t), or None.
+    y : graph or node labels 0…C-1 (int64), float32 targets (G, t) or (N, t), float32 labels 0 and 1 (G, t) of a
+        multi-label task, or None. NaN stands for missing labels, and for targets of nodes outside the masks.
     classes : the original label of each code, JSON values; None unless a classification task.
-    masks : for node tasks, {"train", "val", "test"} -> (N, S) bool, one column per split; else None.
+    masks : {"train", "val", "test"} -> (N, S) bool for node tasks, one column per split; for graph tasks (G, S), the
+        official splits; None without any.
     edge_attr : (2E, …) numbers of each entry of `indices`, or None.
     pos : (N, …) where the nodes are, or None.
     remarks : sentences that whoever asked for the dataset should read.
@@ -110,14 +113,15 @@ class Graphs:
             **rows.columns,
             "x": self.x[lo:hi],
         }
-        if self.task == "node-classification" and self.y is not None:
+        of_nodes = {} if self.masks is None or is_graph_task(self.task) else self.masks
+        if is_node_task(self.task) and self.y is not None:
             arrays["y"] = self.y[lo:hi]
         if self.pos is not None:
             arrays["pos"] = self.pos[lo:hi]
-        return arrays | {_mask(name): mask[lo:hi] for name, mask in (self.masks or {}).items()}
+        return arrays | {_mask(name): mask[lo:hi] for name, mask in of_nodes.items()}
 
     def tables(self, plan: Sequence[Partition], folds: Sequence[Fold]) -> "dict[str, pa.Table]":
-        """Return the tables: graphs, partitions and, for graph tasks, the published folds."""
+        """Return the tables: graphs, partitions and, for graph tasks, the folds or official splits."""
         columns: dict[str, Any] = {
             "graph": np.arange(self.num_graphs, dtype=np.int64),
             "nodes": np.diff(self.node_ptr),
@@ -126,12 +130,19 @@ class Graphs:
         }
         if self.y is not None and self.task == "graph-classification":
             columns["label"] = self.y
-        elif self.y is not None and self.task == "graph-regression":
-            columns |= {f"target_{column}": values for column, values in enumerate(self.y.T)}
-        tables = {"folds": fold_table(folds)} if self.task.startswith("graph") else {}
+        elif self.y is not None and self.task in _COLUMN:
+            columns |= {f"{_COLUMN[self.task]}_{column}": values for column, values in enumerate(self.y.T)}
+        tables = {"folds": fold_table(folds)} if is_graph_task(self.task) else {}
         tables["graphs"] = store.tables.make(columns)
         tables["partitions"] = store.tables.from_records([part.model_dump() for part in plan])
         return tables
+
+    def official_folds(self) -> list[Fold]:
+        """Return the official splits of a graph task, as ascending graph numbers; none without any."""
+        if self.masks is None or not is_graph_task(self.task):
+            return []
+        splits = self.masks[PARTS[0]].shape[1]
+        return [{part: np.flatnonzero(self.masks[part][:, split]) for part in PARTS} for split in range(splits)]
 
     def digest(self, plan: Sequence[Partition], partition_bytes: int) -> str:
         """Digest of everything that derived artifacts can depend on: arrays bit by bit, and the partition plan."""
@@ -203,7 +214,7 @@ class StoredGraphs(Stored):
     @cached_property
     def is_node_task(self) -> bool:
         """Whether labels and masks belong to nodes."""
-        return self.task == "node-classification"
+        return is_node_task(self.task)
 
     @property
     def is_categorical(self) -> bool:
@@ -341,16 +352,16 @@ class StoredGraphs(Stored):
     def _label_columns(self) -> list[str]:
         if self.task == "graph-classification":
             return ["label"]
-        targets = self.manifest.summary.get("targets", 0) if self.task == "graph-regression" else 0
-        return [f"target_{column}" for column in range(targets)]
+        return [f"{_COLUMN[self.task]}_{column}" for column in range(self.num_targets)] if self.task in _COLUMN else []
 
     @property
     def num_targets(self) -> int:
-        """Columns of the targets of a regression, else 0."""
-        return len(self._label_columns) if self.task == "graph-regression" else 0
+        """Columns of the targets of a regression or the labels of a multi-label task, else 0."""
+        has_several = is_regression(self.task) or self.task == "graph-multilabel"
+        return int(self.manifest.summary.get("targets", 0)) if has_several else 0
 
     def labels(self) -> Array | None:
-        """Return (G,) or (N,) int64 labels, (G, t) float32 targets, or None without any."""
+        """Return (G,) or (N,) int64 labels, (G, t) or (N, t) float32 targets or labels with NaN, or None without any."""
         if self.is_node_task:
             return self.load("y") if self.has("y") else None
         if not self._label_columns:
@@ -363,8 +374,10 @@ class StoredGraphs(Stored):
 
     def label_shape(self) -> tuple[int, ...]:
         """Shape of the labels of one graph or, after the axis of nodes, of nodes, as they came."""
-        width = max(1, len(self._label_columns))
-        usual = () if self.is_node_task else (1,) if width == 1 else (1, width)
+        width = max(1, self.num_targets)
+        usual = () if width == 1 else (width,)
+        if not self.is_node_task:
+            usual = (1, *usual)
         return tuple(self._shapes.get("y", usual))
 
     def mask_shape(self, part: str) -> tuple[int, ...]:
@@ -397,8 +410,17 @@ class StoredGraphs(Stored):
         """Columns of the masks, 0 without any."""
         return self.shape(_mask(PARTS[0]))[1] if self.has(_mask(PARTS[0])) else 0
 
+    @property
+    def has_official_splits(self) -> bool:
+        """Whether the data itself says what is trained on and what is tested."""
+        summary = self.manifest.summary
+        return summary.get("official_splits", 0) > 0 or (self.num_masks > 0 and summary.get("masks") != "generated")
+
     def folds(self) -> list[Fold]:
-        """Return the published folds: numbers of the graphs of each part; none for node tasks."""
+        """Return the numbers of the graphs of each part; none for node tasks.
+
+        They are the official splits where the data has some, else the published cross-validation.
+        """
         if "folds.parquet" not in self.manifest.files:
             return []
         table = self.table("folds")

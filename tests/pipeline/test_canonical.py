@@ -215,3 +215,76 @@ def test_categories_that_no_table_of_embeddings_holds_are_refused():
     codes[3, 1] = 10**12
     with pytest.raises(InvalidInputError, match=r"column 1 of the features has the value 1000000000000 at node 3"):
         canonicalize(raw(x=codes))
+
+
+def parts(train, val, test):
+    """Masks of one column per split."""
+    columns = {"train": train, "val": val, "test": test}
+    return {name: np.array(rows, bool).reshape(len(rows), -1) for name, rows in columns.items()}
+
+
+THREE = [parts([1, 0, 0], [0, 1, 0], [0, 0, 1]), parts([1, 1, 0], [0, 1, 0], [0, 0, 1])]
+
+
+def test_labels_of_a_multi_label_task_keep_their_gaps():
+    graphs = canonicalize(raw(y=np.array([[0, np.nan], [1, 1], [np.nan, np.nan]]), task="graph-multilabel"))
+    np.testing.assert_array_equal(graphs.y, np.array([[0, np.nan], [1, 1], [np.nan, np.nan]], np.float32))
+    assert (graphs.summary["targets"], graphs.classes) == (2, None)
+
+
+def test_nodes_outside_the_masks_may_lack_targets():
+    y = np.array([1.5, 2.5, np.nan, 0.5, np.nan])
+    masks = parts([1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 1, 0])
+    graphs = canonicalize(raw(y=y, task="node-regression", masks=masks))
+    np.testing.assert_array_equal(graphs.y, y[:, None].astype(np.float32))
+    assert graphs.summary["targets"] == 1
+
+
+def test_official_splits_of_graphs_go_with_graphs_that_are_dropped():
+    masks = parts([1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1])
+    graphs = raw((3, 0, 1, 1), [(0, 1)], y=np.arange(4), task="graph-classification", masks=masks)
+    graphs = canonicalize(graphs, drop_empty=True)
+    assert graphs.summary["official_splits"] == 1
+    (fold,) = graphs.official_folds()
+    assert {part: members.tolist() for part, members in fold.items()} == {"train": [0], "val": [1], "test": [2]}
+
+
+NEW_BAD = {
+    "third label": (raw(y=np.array([[0], [2], [1]]), task="graph-multilabel"), "graph 1 has 2 in column 0"),
+    "infinite label": (raw(y=np.array([[0], [np.inf], [1]]), task="graph-multilabel"), "graph 1 has inf in column 0"),
+    "flat labels": (raw(y=np.array([0.0, 1, 1]), task="graph-multilabel"), r"\(graphs, labels\).*shape \(3,\)"),
+    "text labels": (raw(y=np.array([["a"]] * 3), task="graph-multilabel"), "must be numbers"),
+    "target needed": (
+        raw(
+            y=np.array([1, np.nan, 2, 3, 4]),
+            task="node-regression",
+            masks=parts([1, 1, 0, 0, 0], *[[0, 0, 1, 0, 0]] * 2),
+        ),
+        "node 1 is in the train mask of split 0, but its target is missing",
+    ),
+    "no target": (raw(y=np.full(5, np.nan), task="node-regression"), "no node has all its targets"),
+    "infinite node target": (raw(y=np.array([1, np.inf, 2, 3, 4]), task="node-regression"), "node 1 has inf"),
+    "empty part": (
+        raw(y=np.arange(3), task="graph-classification", masks=parts([1, 1, 0], [0, 0, 0], [0, 0, 1])),
+        "the val part of official split 0 has no graph",
+    ),
+    "overlap": (
+        raw(y=np.arange(3), task="graph-classification", masks=THREE[1]),
+        "graph 1 is in the train part and in the val part of official split 0",
+    ),
+    "graph mask rows": (
+        raw(y=np.arange(3), task="graph-classification", masks=parts([1] * 5, [0] * 5, [0] * 5)),
+        r"shape \(3, splits\)",
+    ),
+    "too many splits": (
+        raw(y=np.arange(3), task="graph-classification", masks={k: v.repeat(101, 1) for k, v in THREE[0].items()}),
+        "1 to 100 official splits. Got 101",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NEW_BAD)
+def test_bad_labels_and_splits_are_refused_with_the_value_met(case):
+    graphs, message = NEW_BAD[case]
+    with pytest.raises(InvalidInputError, match=message):
+        canonicalize(graphs)

@@ -112,3 +112,21 @@ def test_more_splits_leave_the_first_ones_as_they_are():
     few, many = node_masks(LABELS, splits=2), node_masks(LABELS, splits=10)
     assert all((few[part] == many[part][:, :2]).all() for part in few)
     assert not (many["train"][:, 0] == many["train"][:, 1]).all()
+
+
+def test_nodes_with_targets_are_dealt_out_as_one_class_and_those_without_left_out():
+    y = np.arange(24.0).reshape(12, 2)
+    y[[0, 7], [0, 1]] = np.nan
+    masks, labelled = node_masks(y, splits=3), np.flatnonzero(~np.isnan(y).any(axis=1))
+    of_one_class = node_masks(np.zeros(10), splits=3)
+    for part, mask in masks.items():
+        assert not mask[[0, 7]].any()
+        assert (mask[labelled] == of_one_class[part]).all()
+
+
+def test_folds_of_a_multi_label_task_are_those_of_a_regression():
+    y = np.array([[0.0, np.nan]] * 50)
+    one, other = folds(y, "graph-multilabel", 50), folds(np.zeros((50, 2)), "graph-regression", 50)
+    assert [{name: part.tolist() for name, part in fold.items()} for fold in one] == [
+        {name: part.tolist() for name, part in fold.items()} for fold in other
+    ]

@@ -151,3 +151,29 @@ def test_what_is_written_is_what_is_read():
     assert StoredNeighborhoods.arrays(hoods, mean, scale).keys() == names | {"mean", "scale"}
     assert StoredEncoding.arrays(mean).keys() == {"encoding"}
     assert StoredEncoding.arrays(mean, scale).keys() == {"encoding", "eigenvalues"}
+
+
+def test_labels_with_gaps_and_official_splits_come_back(store):
+    y = np.array([[0, 1], [1, np.nan], [np.nan, np.nan], [0, 0], [1, 1], [0, 1]])
+    dealt = np.array([[0, 1], [0, 2], [1, 0], [2, 0], [3, 1], [1, 2]])
+    masks = {part: dealt == code for code, part in enumerate(("train", "val", "test"))}
+    dataset = stored(store, raw(task="graph-multilabel", y=y, masks=masks))
+    assert np.array_equal(dataset.labels(), y.astype(np.float32), equal_nan=True)
+    assert (dataset.num_targets, dataset.label_shape(), dataset.has_official_splits) == (2, (1, 2), True)
+    assert [{part: members.tolist() for part, members in fold.items()} for fold in dataset.folds()] == [
+        {part: np.flatnonzero(masks[part][:, split]).tolist() for part in masks} for split in range(2)
+    ]
+    assert dataset.num_masks == 0
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_targets_of_nodes_come_back_with_masks_of_nodes_that_have_them(store, width):
+    y = RNG.normal(size=(NODES, width))
+    y[5] = np.nan
+    dataset = stored(store, raw(task="node-regression", y=y[:, 0] if width == 1 else y))
+    assert np.array_equal(dataset.labels(), y.astype(np.float32), equal_nan=True)
+    assert (dataset.num_targets, dataset.label_shape()) == (width, () if width == 1 else (3,))
+    together = np.stack([*dataset.masks().values()])
+    assert (together.sum(axis=0) == (np.arange(NODES) != 5)[:, None]).all()
+    assert together.sum(axis=(1, 2)).tolist() == [760, 380, 380]
+    assert not dataset.has_official_splits
