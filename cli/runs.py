@@ -7,6 +7,7 @@ from rich.markup import escape
 from leap.cli.output import console, errors, human_params, human_seconds, plural, show_table
 from leap.pipeline.reports.statistics import pooled
 from leap.pipeline.training.options import ON_NODES, OPTIONS
+from leap.store.graphs.tasks import is_node_task
 
 if TYPE_CHECKING:
     from leap.pipeline.comparison import CompareResult
@@ -80,7 +81,7 @@ def _show_datasets(plan: "RunsPlan") -> None:
 
 
 def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
-    options, of_nodes = entry.runs[0].request.options, details.task == "node-classification"
+    options, of_nodes = entry.runs[0].request.options, is_node_task(details.task)
     console.print(
         f"[bold]{escape(entry.dataset)}[/]: {details.task}, {options.network.backbone} with {options.network.encoding}"
     )

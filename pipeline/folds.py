@@ -20,8 +20,8 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
     """Cut graphs into cross-validation folds as the published code does.
 
     Classification: scikit-learn's ``StratifiedKFold(n_folds, shuffle=True, random_state=seed)`` over the
-    dataset's own order; regression and multi-label tasks: ``KFold`` likewise. Each training part then loses 25 % to validation by
-    ``train_test_split(test_size=0.25, random_state=seed)``, unstratified.
+    dataset's own order; regression and multi-label tasks: ``KFold`` likewise. Each training part then loses 25 % to
+    validation by ``train_test_split(test_size=0.25, random_state=seed)``, unstratified.
 
     Parameters
     ----------

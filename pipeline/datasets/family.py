@@ -10,6 +10,7 @@ from typing import Any, Literal
 from leap.pipeline.datasets.download import Download, fetch_into
 from leap.pipeline.datasets.source import Progress, Source, SourceOptions, checked_name
 from leap.store.errors import MissingRawFilesError
+from leap.store.graphs.tasks import is_regression
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class DatasetCard:
     licence : a note on the terms of use.
     title : what the paper calls it; its name unless given.
     metric : what it is judged by ("accuracy", "auroc", "r2"); None leaves that to its task.
-    select : what chooses the tested epoch, the validation "loss", "auroc" or "accuracy".
+    select : what chooses the tested epoch, the validation "loss", "auroc", "average_precision" or "accuracy".
     stand_in_for : the real dataset that a generated one resembles in size and shape.
     size : graphs and nodes, to have an idea before anything is downloaded.
     is_categorical : whether features are codes of categories, not measurements.
@@ -38,7 +39,7 @@ class DatasetCard:
     licence: str = "your own"
     title: str = ""
     metric: str | None = None
-    select: Literal["loss", "auroc", "accuracy"] = "loss"
+    select: Literal["loss", "auroc", "average_precision", "accuracy"] = "loss"
     stand_in_for: str | None = None
     size: tuple[int, int] | None = None
     is_categorical: bool = False
@@ -58,7 +59,8 @@ class DatasetCard:
 
     def judged_by(self, task: str) -> str:
         """Return the name of the test score that sums a run up in one number."""
-        return self.metric or ("r2" if task == "graph-regression" else "accuracy")
+        usual = "r2" if is_regression(task) else "auroc" if task == "graph-multilabel" else "accuracy"
+        return self.metric or usual
 
 
 @dataclass(frozen=True)

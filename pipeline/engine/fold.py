@@ -22,14 +22,15 @@ from leap.pipeline.engine.run_folder import EPOCHS, PREDICTIONS, RESULT, FolderL
 from leap.pipeline.training.data import Part, evaluation_batch_size
 from leap.pipeline.training.evaluate import Evaluation
 from leap.pipeline.training.loop import StackTrainer
-from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
+from leap.pipeline.training.objective import BinaryCrossEntropy, CrossEntropy, Objective, StandardizedError
 from leap.pipeline.training.requirements import Inputs
-from leap.pipeline.training.splits import labels_of, part_sizes
+from leap.pipeline.training.splits import labels_of, members, part_sizes
 from leap.pipeline.training.trainee import Epoch, State, Trainee, write_epochs
 from leap.store import Artifact, Store
 from leap.store.disk import replacing, write
 from leap.store.errors import SmallerStackWarning, WorkFailedError
 from leap.store.graphs.dataset import PARTS
+from leap.store.graphs.tasks import is_node_task, is_regression
 
 
 def open_inputs(keys: InputKeys) -> Inputs:
@@ -245,28 +246,34 @@ def _seconds_an_epoch(history: list[Epoch]) -> float:
 
 
 def _objective(job: FoldJob, dataset: Artifact) -> Objective:
-    if job.facts.task != "graph-regression":
+    if job.facts.task == "graph-multilabel":
+        return BinaryCrossEntropy()
+    if not is_regression(job.facts.task):
         return CrossEntropy(job.class_weights)
-    assert job.split.graphs is not None
-    return StandardizedError.of(labels_of(dataset)[job.split.graphs["train"]])
+    return StandardizedError.of(labels_of(dataset)[members(dataset, job.split, "train")])
 
 
 def _write_predictions(path: Path, job: FoldJob, test: Evaluation) -> None:
-    """Columns fold and graph or node; label, predicted and probabilities, or targets and predicted ones."""
+    """Columns fold and graph or node; then those of `prediction_table`."""
     fold = pa.array(np.full(len(test.items), job.split.number, np.int32))
     with replacing(path) as partial:
         pq.write_table(prediction_table(job.facts, test).add_column(0, "fold", fold), partial)
 
 
 def prediction_table(facts: DatasetFacts, evaluation: Evaluation) -> Any:
-    """Return predictions as a table, one row for each graph or node."""
-    item = "node" if facts.task == "node-classification" else "graph"
+    """Return predictions as a table, one row for each graph or node.
+
+    It has label, predicted and a probability for each class; for several labels, label and probability of each; for
+    targets, target and predicted value of each.
+    """
+    item = "node" if is_node_task(facts.task) else "graph"
     columns: dict[str, Any] = {item: evaluation.items}
-    if facts.task == "graph-regression":
+    if is_regression(facts.task) or facts.task == "graph-multilabel":
+        true, said = ("target", "predicted") if is_regression(facts.task) else ("label", "probability")
         for column in range(facts.outputs):
             if evaluation.y is not None:
-                columns[f"target_{column}"] = evaluation.y[:, column]
-            columns[f"predicted_{column}"] = evaluation.predictions[:, column]
+                columns[f"{true}_{column}"] = evaluation.y[:, column]
+            columns[f"{said}_{column}"] = evaluation.predictions[:, column]
         return pa.table(columns)
     if evaluation.y is not None:
         columns["label"] = evaluation.y

@@ -10,7 +10,8 @@ from leap.pipeline.engine.run_folder import RunFolder, done_fold
 from leap.pipeline.stages.context import Context
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.requirements import Inputs, dataset_facts, mean_nodes, needs_statistics
-from leap.pipeline.training.splits import Split, class_frequencies, make_splits
+from leap.pipeline.training.splits import Split, check_labels, class_frequencies, make_splits
+from leap.store.graphs.tasks import is_classification
 from leap.store.lazy import lazy_module
 
 pickling = lazy_module("tblib.pickling_support")
@@ -112,8 +113,11 @@ def make_jobs(
     inputs = Inputs(dataset, prepared.neighborhoods, prepared.encodings, needs_statistics(options))
     fits_in_memory = inputs.stream(memory_bytes).fits_in_memory
     facts, name = dataset_facts(dataset), dataset.manifest.dataset
-    is_weighted = options.class_weight == "frequency" and facts.task != "graph-regression"
+    is_weighted = options.class_weight == "frequency" and is_classification(facts.task)
     weights = class_frequencies(dataset) if is_weighted else None
+    splits = make_splits(dataset, options)
+    for remark in check_labels(dataset, splits):
+        context.reporter.note(f"note: {remark}")
     return [
         FoldJob(
             InputKeys.of(prepared, context.store.url),
@@ -131,5 +135,5 @@ def make_jobs(
             mean_nodes(dataset) * options.batch_size,
             fits_in_memory,
         )
-        for split in make_splits(dataset, options)
+        for split in splits
     ]

@@ -20,7 +20,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_request
 from leap.pipeline.training.options import TrainOptions, identity
 from leap.pipeline.training.requirements import dataset_facts, recipes_for
-from leap.pipeline.training.splits import make_splits, part_sizes
+from leap.pipeline.training.splits import make_splits, part_sizes, split_count
 from leap.store import Artifact, LeapError
 from leap.store.errors import MissingRawFilesError, UnknownDatasetError
 
@@ -114,7 +114,8 @@ class PlannedRun:
     Attributes
     ----------
     is_done : whether its results are there.
-    folds_done : folds that are done, of an unfinished run too.
+    folds : how many it has; while the dataset is not stored, at most.
+    folds_done : those that are done, of an unfinished run too.
     seconds : expected time of the rest in one process; None if nothing is known about the dataset.
     is_measured : whether that is from earlier runs rather than from sizes.
     stack : how many folds are trained as one at most; None if nothing is known about the dataset.
@@ -123,6 +124,7 @@ class PlannedRun:
 
     request: RunRequest
     is_done: bool
+    folds: int
     folds_done: int
     seconds: float | None
     is_measured: bool
@@ -174,7 +176,7 @@ class DatasetPlan:
             "runs": len(self.runs),
             "runs_done": sum(run.is_done for run in self.runs),
             "data_absent": sum(run.data_absent for run in self.runs),
-            "folds": sum(run.request.options.folds for run in self.runs),
+            "folds": sum(run.folds for run in self.runs),
             "folds_done": sum(run.folds_done for run in self.runs),
             "artifacts": self.to_make,
             "seconds": self.seconds,
@@ -339,15 +341,16 @@ def _planned(
         is_done = fingerprint in history.by_fingerprint
         name = run_name(artifact.manifest.dataset, options, fingerprint)
         folds_done = len(RunFolder(root / name).results(fingerprint))
-    folds_done = options.folds if is_done else folds_done
+    folds = options.folds if artifact is None else split_count(artifact, options)
+    folds_done = folds if is_done else folds_done
     cost = costs.of_fold(request.name, options, artifact)
-    seconds = 0.0 if is_done else None if cost is None else cost.seconds * (options.folds - folds_done)
+    seconds = 0.0 if is_done else None if cost is None else cost.seconds * (folds - folds_done)
     is_measured = cost is not None and cost.is_measured
     size, together = _size(request.name, artifact), None
     if size is not None:
         rows = size[1] / max(1, size[0]) * options.batch_size
         together = stack_size(options.network, rows, stack, is_node_task=size[0] == 1)
-    return PlannedRun(request, is_done, folds_done, seconds, is_measured, together, is_done and known.is_absent)
+    return PlannedRun(request, is_done, folds, folds_done, seconds, is_measured, together, is_done and known.is_absent)
 
 
 def _artifacts(requests: Sequence[RunRequest], known: _Known, context: Context) -> Iterator[PlannedArtifact]:

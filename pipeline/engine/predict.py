@@ -31,12 +31,13 @@ from leap.pipeline.training.checkpoint import load
 from leap.pipeline.training.data import KeptUnions, Part, evaluation_batch_size
 from leap.pipeline.training.evaluate import Evaluation, score
 from leap.pipeline.training.metrics import Metrics
-from leap.pipeline.training.objective import CrossEntropy, Objective, StandardizedError
+from leap.pipeline.training.objective import Objective, restored
 from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.requirements import SUBSTITUTES, feature_substitute
 from leap.store import Store
 from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_node_task, is_regression
 from leap.store.option import validated
 
 BATCH_SIZE = 16
@@ -137,7 +138,7 @@ def predict(
         target,
         len(outcome.items),
         folds,
-        {} if labels is None else trained.objectives[folds[0]].metrics(outcome.predictions, labels),
+        {} if labels is None else _judged(trained.objectives[folds[0]], trained.facts, outcome.predictions, labels),
         trained.dataset == prepared.dataset.key,
         unjudged,
         prepared.reports,
@@ -202,8 +203,7 @@ def load_run(path: Path | str, fold: int | None = None, device: str = "cpu") -> 
                 "or train the run again with 'leap train --force'."
             ) from error
         networks[number].eval().to(place)
-        is_regression = facts.task == "graph-regression"
-        objectives[number] = StandardizedError(**best["objective"]) if is_regression else CrossEntropy()
+        objectives[number] = restored(facts.task, best["objective"])
     return TrainedRun(
         folder.path,
         options,
@@ -245,7 +245,7 @@ class TrainedRun:
 
     Attributes
     ----------
-    classes : labels in the order of the columns of predictions; None for regression.
+    classes : labels in the order of the columns of predictions; None for regression and several labels.
     dataset : key of the dataset that it was trained on.
     networks : torch modules by fold, in evaluation mode.
     objectives : by fold, what turns scores into predictions.
@@ -264,7 +264,10 @@ class TrainedRun:
     device: torch.device = CPU
 
     def __call__(self, graphs: "str | Source | Sequence[Any]", context: Context | None = None) -> torch.Tensor:
-        """Return the mean of the networks' predictions: probabilities (n, classes), or targets (n, t) in their units.
+        """Return the mean of the networks' predictions.
+
+        They are probabilities (n, classes), those of label 1 (n, labels) of a multi-label task, or targets (n, t) in
+        their units.
 
         Parameters
         ----------
@@ -288,10 +291,10 @@ class TrainedRun:
         """Return the mean of the networks' predictions for graphs that were encoded as the run's were."""
         self._check_features(prepared)
         inputs = open_inputs(InputKeys.of(prepared, context.store.url))
-        is_node_task = self.facts.task == "node-classification"
+        of_nodes = is_node_task(self.facts.task)
         size = evaluation_batch_size(inputs.dataset, BATCH_SIZE)
         stream = inputs.stream(GIB).part(batch_size=size, shuffle=False)
-        part, kept = Part(stream, items="node" if is_node_task else "graph"), KeptUnions(self.device)
+        part, kept = Part(stream, items="node" if of_nodes else "graph"), KeptUnions(self.device)
         outcomes = []
         with context.reporter.task(f"predicting {prepared.dataset.manifest.dataset}", len(self.networks)) as advance:
             for number, network in self.networks.items():
@@ -301,7 +304,7 @@ class TrainedRun:
         total = outcomes[0].predictions
         for outcome in outcomes[1:]:
             total = total + outcome.predictions
-        items = np.arange(len(total)) if is_node_task else outcomes[0].items
+        items = np.arange(len(total)) if of_nodes else outcomes[0].items
         return Evaluation(items, outcomes[0].y, total / len(outcomes), None, {})
 
     def _check_features(self, prepared: Prepared) -> None:
@@ -333,10 +336,12 @@ def _known_labels(
         return None, f"{name!r} has no labels, so there are no metrics."
     if summary["task"] != facts.task:
         return None, f"the run is of {facts.task} and {name!r} of {summary['task']}, so there are no metrics."
-    if facts.task == "graph-regression":
+    if y.ndim == 2:
         if y.shape[1] == facts.outputs:
-            return y, None
-        return None, f"the run predicts {facts.outputs} targets and {name!r} has {y.shape[1]}, so there are no metrics."
+            missing = f"all labels of {name!r} are missing, so there are no metrics."
+            return (None, missing) if np.isnan(y).all() else (y, None)
+        what = "targets" if is_regression(facts.task) else "labels"
+        return None, f"the run predicts {facts.outputs} {what} and {name!r} has {y.shape[1]}, so there are no metrics."
     theirs, ours = summary["classes"], classes or []
     if set(theirs) <= set(ours):
         return np.array([ours.index(value) for value in theirs], dtype=np.int64)[y], None
@@ -346,6 +351,14 @@ def _known_labels(
     )
 
 
+def _judged(objective: Objective, facts: DatasetFacts, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
+    """Return the metrics of what can be judged: nodes need not have targets."""
+    if facts.task != "node-regression":
+        return objective.metrics(predictions, y)
+    has_targets = ~np.isnan(y).any(axis=1)
+    return objective.metrics(predictions[has_targets], y[has_targets])
+
+
 def _listed(labels: list[Any]) -> str:
     shown = ", ".join(map(repr, labels[:LABELS_SHOWN]))
     return shown if len(labels) <= LABELS_SHOWN else f"{shown} … ({len(labels)} in all)"
@@ -353,9 +366,10 @@ def _listed(labels: list[Any]) -> str:
 
 def _write(path: Path, trained: TrainedRun, outcome: Evaluation) -> None:
     facts, predictions = trained.facts, outcome.predictions
-    columns: dict[str, Any] = {"node" if facts.task == "node-classification" else "graph": outcome.items}
-    if facts.task == "graph-regression":
-        columns |= {f"predicted_{column}": predictions[:, column] for column in range(facts.outputs)}
+    columns: dict[str, Any] = {"node" if is_node_task(facts.task) else "graph": outcome.items}
+    if is_regression(facts.task) or facts.task == "graph-multilabel":
+        said = "predicted" if is_regression(facts.task) else "probability"
+        columns |= {f"{said}_{column}": predictions[:, column] for column in range(facts.outputs)}
     else:
         names = trained.classes or list(range(facts.outputs))
         columns["predicted"] = pa.array([names[code] for code in predictions.argmax(1).tolist()])

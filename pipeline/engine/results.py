@@ -33,7 +33,7 @@ JUDGED = ("accuracy", "auroc", "average_precision", "r2", "mae", "mse", "loss")
 TYPES: dict[Any, str] = {int: "int64", float: "float64", bool: "bool"}
 CHOSEN = {field.column: "string" if field.is_many else TYPES.get(field.type, "string") for field in OPTIONS.values()}
 COLUMNS: dict[str, str] = {
-    **dict.fromkeys(("run", "fingerprint", "dataset", "stand_in_for", "task"), "string"),
+    **dict.fromkeys(("run", "fingerprint", "dataset", "stand_in_for", "task", "splits"), "string"),
     **CHOSEN,
     "fold": "int32",
     **{f"{part}_{name}": "float64" for part in ("test", "val") for name in JUDGED},
@@ -221,6 +221,7 @@ def _shared(folder: RunFolder, metrics: dict[str, Any]) -> dict[str, Any]:
         "dataset": metrics["dataset"],
         "stand_in_for": dataset_card(metrics["dataset"]).stand_in_for,
         "task": metrics.get("task") or _task(folder),
+        "splits": metrics.get("splits"),
         **chosen,
         "parameters": metrics.get("parameters", {}).get("total"),
         "parameters_backbone": metrics.get("parameters", {}).get("backbone"),

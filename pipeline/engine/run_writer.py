@@ -13,6 +13,7 @@ from leap.pipeline.engine.run_folder import FolderLock, RunFolder
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.materialize import versions
 from leap.pipeline.training.metrics import mean_and_std
+from leap.pipeline.training.splits import splits_of
 from leap.store.errors import InvalidInputError, NoSpaceError, StoreNotWritableError, WorkFailedError
 
 
@@ -163,6 +164,7 @@ class RunWriter:
             "dataset": prepared.dataset.manifest.dataset,
             "options": prepared.options.model_dump(mode="json"),
             "task": self.planned[0].facts.task,
+            "splits": splits_of(prepared.dataset, prepared.options),
             "parameters": models.count_parameters(prepared.options.network, self.planned[0].facts),
             "test": mean_and_std([result["test"] for result in results]),
             "val": mean_and_std([result["val"] for result in results]),

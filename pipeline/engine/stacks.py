@@ -19,6 +19,7 @@ from leap.pipeline.engine.run_folder import RESULT, FolderLock
 from leap.pipeline.engine.watch import FoldsWatch
 from leap.pipeline.stages.context import Context
 from leap.pipeline.training.options import identity
+from leap.store.graphs.tasks import is_node_task
 
 MOST = 32
 ROWS = 4096  # of a step: by then a row of a larger stack costs no less, and later more (decision 18)
@@ -81,8 +82,7 @@ def _size(job: FoldJob, given: int | None) -> int:
     # Folds that read the data again in every epoch would each need memory for what they read.
     if not job.fits_in_memory:
         return 1
-    is_node_task = job.facts.task == "node-classification"
-    return stack_size(job.options.network, job.rows, given, is_node_task=is_node_task)
+    return stack_size(job.options.network, job.rows, given, is_node_task=is_node_task(job.facts.task))
 
 
 def train_folds(

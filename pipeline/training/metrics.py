@@ -1,4 +1,4 @@
-"""Metrics of predictions: accuracy, AUROC and average precision; R², MAE and MSE."""
+"""Metrics of predictions: accuracy, AUROC and average precision, also of several labels; R², MAE and MSE."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +30,32 @@ def classification_metrics(probabilities: NDArray[Any], labels: NDArray[np.int64
         "accuracy": float((probabilities.argmax(1) == labels).mean()),
         "auroc": float(areas.mean()) if len(classes) else None,
         "average_precision": float(precisions.mean()) if len(classes) else None,
+    }
+
+
+def multilabel_metrics(probabilities: NDArray[Any], labels: NDArray[Any]) -> Metrics:
+    """Accuracy over all labels that are there; AUROC and average precision, each the mean over columns.
+
+    As in OGB's evaluators, a column counts if both values occur among its labels, of which missing ones are left out.
+    None where no column does, or no label is there.
+
+    Parameters
+    ----------
+    probabilities : (n, t), of label 1.
+    labels : (n, t), 0, 1 and NaN for a missing one.
+    """
+    is_there, is_true = ~np.isnan(labels), labels == 1
+    positive = is_true.sum(0)
+    columns = np.flatnonzero((positive > 0) & (positive < is_there.sum(0)))
+    judged = []
+    for column in columns:
+        rows = is_there[:, column]
+        judged.append(ranked_metrics(probabilities[rows, column][None], is_true[rows, column][None]))
+    areas, precisions = np.array(judged).reshape(-1, 2).T
+    return {
+        "accuracy": float(((probabilities > 0.5) == is_true)[is_there].mean()) if is_there.any() else None,
+        "auroc": float(areas.mean()) if len(columns) else None,
+        "average_precision": float(precisions.mean()) if len(columns) else None,
     }
 
 

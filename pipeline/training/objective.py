@@ -1,7 +1,7 @@
-"""What is minimized and how predictions are judged: cross-entropy for classes, squared error for targets."""
+"""What is minimized and how predictions are judged: cross-entropy for classes and labels, squared error for targets."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from leap.models.devices import CPU, segments, send
 from leap.models.grouped import pool
-from leap.pipeline.training.metrics import Metrics, classification_metrics, regression_metrics
+from leap.pipeline.training.metrics import Metrics, classification_metrics, multilabel_metrics, regression_metrics
+from leap.store.graphs.tasks import is_regression
 
 
 class StackLoss(Protocol):
@@ -37,7 +38,7 @@ class Objective(ABC):
 
     @abstractmethod
     def predict(self, scores: Tensor) -> NDArray[Any]:
-        """Return probabilities (n, C), or targets (n, t) in their own units."""
+        """Return probabilities (n, C), those of label 1 (n, t), or targets (n, t) in their own units."""
 
     @abstractmethod
     def metrics(self, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
@@ -89,6 +90,38 @@ class CrossEntropy(Objective):
         return {}
 
 
+class BinaryCrossEntropy(Objective):
+    """Binary cross-entropy, the mean over the labels that are there; zero where none is."""
+
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss."""
+        values, is_there = _binary(scores, y)
+        return values.sum() / is_there.sum().clamp(min=1)
+
+    @classmethod
+    @override
+    def together(cls, objectives: Sequence[Self], device: torch.device = CPU) -> StackLoss:
+        def losses(scores: Tensor, y: Tensor, ptr: NDArray[np.int64]) -> Tensor:
+            values, is_there = _binary(scores, y)
+            ends = ptr * y.shape[1]
+            return pool(values.flatten(), ends) / pool(is_there.flatten(), ends).clamp(min=1)
+
+        return losses
+
+    def predict(self, scores: Tensor) -> NDArray[Any]:
+        """Return probabilities of label 1."""
+        probabilities: NDArray[Any] = scores.double().sigmoid().numpy()  # float32 would make ties of large scores
+        return probabilities
+
+    def metrics(self, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
+        """Accuracy, AUROC and average precision."""
+        return multilabel_metrics(predictions, y)
+
+    def state(self) -> dict[str, list[float]]:
+        """Nothing."""
+        return {}
+
+
 class StandardizedError(Objective):
     """Mean squared error on targets standardized by the training part; metrics are in the targets' own units."""
 
@@ -133,6 +166,25 @@ class StandardizedError(Objective):
     def state(self) -> dict[str, list[float]]:
         """Mean and standard deviation of each target."""
         return {"mean": self._mean.tolist(), "std": self._std.tolist()}
+
+
+def restored(task: str, state: Mapping[str, Sequence[float]]) -> Objective:
+    """Return the objective of a trained network, of which `state` is kept; it predicts and judges."""
+    if is_regression(task):
+        return StandardizedError(**state)
+    return BinaryCrossEntropy() if task == "graph-multilabel" else CrossEntropy()
+
+
+def _binary(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the loss of each label, 0 for missing ones, and which are there, as ones and zeros.
+
+    It is the cross-entropy of the scores 0 and s, because torch's own binary one computes the last few entries of an
+    array, and so their bits, otherwise than the rest.
+    """
+    is_there = ~y.isnan()
+    pairs = torch.stack((torch.zeros_like(scores), scores), -1).flatten(0, 1)
+    values = functional.cross_entropy(pairs, torch.where(is_there, y, 0.0).flatten().long(), reduction="none")
+    return torch.where(is_there, values.view_as(scores), 0.0), is_there.to(scores.dtype)
 
 
 def _counts(ptr: NDArray[np.int64], device: torch.device) -> Tensor:

@@ -7,6 +7,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from leap.models.network_config import NETWORK, TRANSFORM, Kind, NetworkConfig, needed
 from leap.pipeline.datasets import dataset_card
+from leap.store.graphs.tasks import is_node_task
 from leap.store.keys import digest
 from leap.store.option import Option, Options, option_fields
 
@@ -25,7 +26,9 @@ class TrainOptions(Options):
     folds: Annotated[
         int,
         Field(ge=2, le=100),
-        Option(help="Folds; of a node task's splits at most N.", panel=PROTOCOL, metavar="N", on_nodes=10),
+        Option(
+            help="Folds; of the splits that a dataset brings, the first N.", panel=PROTOCOL, metavar="N", on_nodes=10
+        ),
     ] = PUBLISHED_FOLDS
     epochs: Annotated[
         int,
@@ -83,8 +86,16 @@ class TrainOptions(Options):
     split_seed: Annotated[
         int,
         Field(ge=0, lt=2**32),
-        Option(help="Seed of the folds.", panel=PROTOCOL, metavar="SEED", compared="never"),
+        Option(help="Seed of the folds; official splits need none.", panel=PROTOCOL, metavar="SEED", compared="never"),
     ] = PUBLISHED_SPLIT_SEED
+    cross_validation: Annotated[
+        bool,
+        Option(
+            help="Cut folds also where the dataset has official splits of its graphs, which are used otherwise.",
+            panel=PROTOCOL,
+            came_later=True,
+        ),
+    ] = False
     class_weight: Annotated[
         Literal["none", "frequency"],
         Option(
@@ -94,7 +105,7 @@ class TrainOptions(Options):
         ),
     ] = "none"
     select: Annotated[
-        Literal["loss", "auroc", "accuracy"] | None,
+        Literal["loss", "auroc", "average_precision", "accuracy"] | None,
         Option(
             help="What chooses the tested epoch: validation {choices} (default: what is usual for the dataset).",
             panel=PROTOCOL,
@@ -165,7 +176,7 @@ class TrainOptions(Options):
         >>> TrainOptions(epochs=7).on("node-classification").lr, TrainOptions(epochs=7).on("graph-classification").lr
         (0.01, 0.001)
         """
-        if task != "node-classification":
+        if not is_node_task(task):
             return self
         chosen = self.model_dump(exclude_unset=True)
         chosen |= chosen.pop("network", {})

@@ -2,7 +2,15 @@
 
 from typing import NamedTuple, get_args
 
-from leap.models.network_config import DatasetFacts, needs_neighborhoods, transform_name, uses_cached_transform
+import numpy as np
+
+from leap.models.network_config import (
+    DatasetFacts,
+    TaskName,
+    needs_neighborhoods,
+    transform_name,
+    uses_cached_transform,
+)
 from leap.models.registries import ENCODINGS
 from leap.pipeline.canonical import FeatureChoice
 from leap.pipeline.derived import RECIPES, DectRecipe, NeighborhoodsRecipe, Recipe
@@ -10,9 +18,10 @@ from leap.pipeline.training.options import TrainOptions
 from leap.store import Artifact
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import GraphStream, StoredGraphs
+from leap.store.graphs.tasks import is_classification, is_node_task, is_regression
 
 SUBSTITUTES = get_args(FeatureChoice)
-TASKS = ("graph-classification", "graph-regression", "node-classification")
+TASKS = get_args(TaskName)
 
 
 def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: bool = True) -> list[Recipe]:
@@ -30,7 +39,7 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
     summary = dataset.manifest.summary
     if needs_labels:
         _check_labels(dataset)
-        if options.select not in (None, "loss") and summary["task"] == "graph-regression":
+        if options.select not in (None, "loss") and is_regression(summary["task"]):
             raise InvalidInputError(
                 f"--select {options.select}: {dataset.manifest.dataset!r} is a regression, whose epochs are chosen by "
                 "their loss alone. Leave --select out."
@@ -52,7 +61,7 @@ def _check_labels(dataset: Artifact) -> None:
         )
     classes = summary.get("classes")
     if classes and len(classes) == 1:
-        owners = "nodes" if summary["task"] == "node-classification" else "graphs"
+        owners = "nodes" if is_node_task(summary["task"]) else "graphs"
         raise InvalidInputError(
             f"all {summary[owners]:,} {owners} of {dataset.manifest.dataset!r} have the label {classes[0]!r}: there is "
             "nothing to learn. Choose another label with --graph-label or --node-label, or a dataset with two classes."
@@ -60,15 +69,26 @@ def _check_labels(dataset: Artifact) -> None:
 
 
 def refuse_constant_targets(dataset: Artifact) -> None:
-    """Raise InvalidInputError if a regression has the same targets everywhere; this reads all of them."""
-    if dataset.manifest.summary["task"] != "graph-regression":
+    """Raise InvalidInputError if targets or several labels are the same everywhere; this reads all of them."""
+    task, name = dataset.manifest.summary["task"], dataset.manifest.dataset
+    if is_classification(task):
         return
     targets = StoredGraphs.of(dataset).labels()
-    if targets is not None and (targets == targets[:1]).all():
-        values = ", ".join(f"{value:g}" for value in targets[0])
+    if targets is None:
+        return
+    owners = "nodes" if is_node_task(task) else "graphs"
+    lowest, highest = np.fmin.reduce(targets, axis=0), np.fmax.reduce(targets, axis=0)  # of those that are there
+    if np.isnan(lowest).all():
         raise InvalidInputError(
-            f"all {len(targets):,} graphs of {dataset.manifest.dataset!r} have the target {values}: there is nothing "
-            "to learn. Choose another label with --graph-label, or a dataset whose targets differ."
+            f"all labels of the {len(targets):,} {owners} of {name!r} are missing: there is nothing to learn. Choose a "
+            "dataset with labels."
+        )
+    if ((lowest == highest) | np.isnan(lowest)).all():
+        values = ", ".join(f"{value:g}" for value in lowest)
+        what, option = "target" if is_regression(task) else "label", "node" if is_node_task(task) else "graph"
+        raise InvalidInputError(
+            f"all {len(targets):,} {owners} of {name!r} have the {what} {values}: there is nothing to learn. Choose "
+            f"another label with --{option}-label, or a dataset whose {what}s differ."
         )
 
 

@@ -361,7 +361,7 @@ class StoredGraphs(Stored):
         return int(self.manifest.summary.get("targets", 0)) if has_several else 0
 
     def labels(self) -> Array | None:
-        """Return (G,) or (N,) int64 labels, (G, t) or (N, t) float32 targets or labels with NaN, or None without any."""
+        """Return (G,) or (N,) int64 labels, (G, t) or (N, t) float32 targets or labels with NaN; None without any."""
         if self.is_node_task:
             return self.load("y") if self.has("y") else None
         if not self._label_columns:

@@ -17,6 +17,11 @@ def is_node_task(task: str | None) -> bool:
     return task in ("node-classification", "node-regression")
 
 
+def is_classification(task: str | None) -> bool:
+    """Whether each item belongs to one of several classes."""
+    return task in ("graph-classification", "node-classification")
+
+
 def is_regression(task: str | None) -> bool:
     """Whether labels are real numbers."""
     return task in ("graph-regression", "node-regression")
