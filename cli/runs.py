@@ -101,8 +101,9 @@ def _show_details(entry: "DatasetPlan", details: "RunDetails") -> None:
     )
     show_table(artifacts, fold=("parameters",))
     sizes, unit = details.folds[0], "node" if of_nodes else "graph"
+    split = "official split" if details.splits == "official" else "fold"
     console.print(
-        f"{plural(len(details.folds), 'fold')} of {plural(sizes['train'], unit)} to train, {sizes['val']:,} to "
+        f"{plural(len(details.folds), split)} of {plural(sizes['train'], unit)} to train, {sizes['val']:,} to "
         f"validate, {sizes['test']:,} to test; at most {plural(options.epochs, 'epoch')}"
         + ("" if of_nodes else f" in batches of {options.batch_size}")
     )
@@ -122,9 +123,10 @@ def show_training(result: "TrainResult") -> None:
         f"{metrics['options']['seed']}" + (" [green](cached)[/]" if result.cached else "")
     )
     names = [name for name in SHOWN if name in metrics["test"] and name != "loss"]
+    unit = "official split" if metrics.get("splits") == "official" else "fold"
     rows = [
         {
-            "fold": str(fold["fold"]),
+            unit: str(fold["fold"]),
             **{SHOWN[name][0]: show_metric(name, fold["test"][name]) for name in names},
             "best": str(fold["best_epoch"]),
             "epochs": str(fold["epochs"]),
@@ -133,7 +135,8 @@ def show_training(result: "TrainResult") -> None:
         for fold in metrics["folds"]
     ]
     summary = {SHOWN[name][0]: f"[bold]{show_mean(name, metrics['test'][name])}[/]" for name in names}
-    show_table([*rows, {"fold": "[bold]mean ± std[/]", **summary}], right=(*summary, "best", "epochs", "time"))
+    total = [{unit: "[bold]mean ± std[/]", **summary}] if len(rows) > 1 else []
+    show_table([*rows, *total], right=(*summary, "best", "epochs", "time"))
     console.print(f"[dim]{escape(str(result.path))}: config.yaml, metrics.json, curves, predictions, checkpoints[/]")
 
 
@@ -158,8 +161,7 @@ def show_sweep(result: "SweepResult") -> None:
     )
     show_table(rows, right=("result",))
     facts = result.as_json()
-    seeds = ", seeds averaged in each fold" if len(cells) < len(done) else ""
-    where = f"; mean ± std over the folds' test parts{seeds}, all in {escape(facts['results'])}" if done else ""
+    where = f"; mean ± std over {_what_means_are_over(cells, done)}, all in {escape(facts['results'])}" if done else ""
     console.print(
         f"[dim]{facts['trained']:,} trained, {facts['cached']:,} cached, {facts['failed']:,} failed{where}[/]"
     )
@@ -174,6 +176,16 @@ def show_answer(result: "CompareResult") -> None:
         console.print(f"\n{escape(text)}", soft_wrap=not console.is_terminal)
     if result.report is not None:
         console.print(f"\n[dim]tables and pictures:[/] [bold]{escape(str(result.report.index))}[/]")
+
+
+def _what_means_are_over(cells: "dict[str, list[Outcome]]", done: "list[Outcome]") -> str:
+    metrics = [outcome.metrics or {} for outcome in done]
+    seeds = ", seeds averaged in each fold" if len(cells) < len(done) else ""
+    if any(each.get("splits") != "official" for each in metrics):
+        return f"the folds' test parts{seeds}"
+    if all(len(each["folds"]) == 1 for each in metrics):
+        return "seeds on the official split"
+    return f"the official splits{seeds.replace('fold', 'split')}"
 
 
 def _state(cell: "list[Outcome]") -> str:

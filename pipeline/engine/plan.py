@@ -20,7 +20,7 @@ from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_request
 from leap.pipeline.training.options import TrainOptions, identity
 from leap.pipeline.training.requirements import dataset_facts, recipes_for
-from leap.pipeline.training.splits import make_splits, part_sizes, split_count
+from leap.pipeline.training.splits import make_splits, part_sizes, split_count, splits_of
 from leap.store import Artifact, LeapError
 from leap.store.errors import MissingRawFilesError, UnknownDatasetError
 
@@ -31,7 +31,7 @@ SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "mlp": 2e
 SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4, "leap-x": 4e-4}  # more in each step
 SECONDS_A_NODE = 2e-6
 NOT_COSTS = (
-    *("seed", "split_seed", "folds", "epochs", "select", "lr", "class_weight"),
+    *("seed", "split_seed", "cross_validation", "folds", "epochs", "select", "lr", "class_weight"),
     *("schedule", "warm_up", "weight_decay", "patience"),
 )
 
@@ -190,11 +190,13 @@ class RunDetails:
 
     Attributes
     ----------
+    splits : where they come from: "official", "generated" or "cross-validation".
     folds : sizes of the parts of each fold.
     parameters : trainable parameters by part of the network, and in total.
     """
 
     task: str
+    splits: str
     folds: list[dict[str, int]]
     parameters: dict[str, int]
 
@@ -248,6 +250,7 @@ class RunsPlan:
             "dataset": entry.dataset,
             "options": run.request.options.model_dump(mode="json"),
             "task": details.task,
+            "splits": details.splits,
             "parameters": details.parameters,
             "folds": details.folds,
             "folds_done": run.folds_done,
@@ -384,7 +387,8 @@ def _artifacts(requests: Sequence[RunRequest], known: _Known, context: Context) 
 def _details(options: TrainOptions, dataset: Artifact) -> RunDetails:
     facts = dataset_facts(dataset)
     parameters = models.count_parameters(options.network, facts)
-    return RunDetails(facts.task, [part_sizes(dataset, split) for split in make_splits(dataset, options)], parameters)
+    sizes = [part_sizes(dataset, split) for split in make_splits(dataset, options)]
+    return RunDetails(facts.task, splits_of(dataset, options), sizes, parameters)
 
 
 def worker_count(workforce: Workforce) -> int:

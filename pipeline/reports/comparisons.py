@@ -140,10 +140,7 @@ def comparisons(results: Results) -> Section | None:
         shown = sum(one.verdict != "no difference shown" for one in made)
         text.append(f"{shown} of {counted(len(made), 'comparison')} show a difference.")
         if fewest <= 10:
-            text[0] += (
-                f" With as few as {fewest} pairs, only large differences can be shown. More seeds (--seeds) make each "
-                "fold's difference steadier, more splits (--split-seed) add pairs."
-            )
+            text[0] += f" With as few as {fewest} pairs, only large differences can be shown. {_more_pairs(made)}"
     untested = len(pairs(results)) - len(made)
     if untested:
         text.append(
@@ -157,6 +154,15 @@ def comparisons(results: Results) -> Section | None:
     if not text:
         return None
     return Section("comparisons", "Is the difference real?", tuple(text), tables, tuple(plots))
+
+
+def _more_pairs(made: Sequence[BaselineTest]) -> str:
+    """Say what would show more."""
+    if all(one.test.over == "seeds" for one in made):
+        return "There is one split: more seeds (--seeds) add pairs."
+    if all(one.run.splits == "official" for one in made):
+        return "More seeds (--seeds) make each official split's difference steadier."
+    return "More seeds (--seeds) make each fold's difference steadier, more splits (--split-seed) add pairs."
 
 
 def over_datasets(results: Results) -> tuple[RankTest | None, str]:

@@ -121,8 +121,9 @@ class Metric:
 
 ACCURACY = Metric("accuracy", "accuracy", 100.0, 1, " %")
 AUROC = Metric("auroc", "AUROC", 1.0, 3, "")
+AP = Metric("average_precision", "AP", 1.0, 3, "")
 R2 = Metric("r2", "R²", 1.0, 3, "")
-BY_NAME = {metric.name: metric for metric in (ACCURACY, AUROC, R2)}
+BY_NAME = {metric.name: metric for metric in (ACCURACY, AUROC, AP, R2)}
 
 
 def metric_of(dataset: str, task: str) -> Metric:

@@ -24,6 +24,7 @@ from leap.pipeline.engine.sweep_log import calls_of, first_looks
 from leap.pipeline.reports.names import PAPER, SYNTHETIC, Metric, by, dataset_label, is_global, metric_of, settings_of
 from leap.pipeline.reports.statistics import pooled
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_node_task
 
 ScoredOn = Literal["test", "val"]
 Key = tuple[str, str, str]  # dataset, backbone, encoding
@@ -58,6 +59,7 @@ class FinishedRun:
     stand_in_for : the real dataset that a generated one resembles; None for any other.
     projection : None without LEAP.
     seeds : seed and split seed.
+    splits : where its splits come from, "official", "generated" or "cross-validation"; None for older runs.
     settings : everything else that was chosen, in the groups of `names.PAPER`.
     data : key of the dataset that was trained on; the same name may have meant other graphs before.
     versions : of the packages that it was trained with.
@@ -79,6 +81,7 @@ class FinishedRun:
     preprocessing_bytes: int | None
     cache_hits: int | None
     cache_misses: int | None
+    splits: str | None = None
     data: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -114,13 +117,19 @@ class FinishedRun:
 
     def scores(self, part: ScoredOn = "test") -> dict[Repetition, float]:
         """Return the metric of every fold that has one."""
-        found = {(*self.seeds, fold.number): fold.test if part == "test" else fold.val for fold in self.folds}
+        found = {self._repetition(fold.number): fold.test if part == "test" else fold.val for fold in self.folds}
         return {key: value for key, value in found.items() if value is not None}
 
+    def _repetition(self, fold: int) -> Repetition:
+        """Name a fold; splits that the dataset brings are the same whatever the split seed."""
+        seed, split = self.seeds
+        has_own = self.splits == "official" or is_node_task(self.task)
+        return seed, 0 if has_own else split, fold
+
     def fold_of(self, repetition: Repetition) -> tuple[int, int]:
-        """Return the split and fold of a repetition; masks of a node task are the dataset's own, whatever the split."""
+        """Return the split seed and fold of a repetition."""
         _, split, number = repetition
-        return 0 if self.task == "node-classification" else split, number
+        return split, number
 
     @property
     def finished(self) -> float:
@@ -156,7 +165,7 @@ class FinishedRun:
         except (OSError, ValueError, pa.ArrowException) as error:
             raise InvalidInputError(f"the curves of {self.name} cannot be read") from error
         return {
-            (*self.seeds, int(fold)): values[folds == fold][np.argsort(epochs[folds == fold], kind="stable")]
+            self._repetition(int(fold)): values[folds == fold][np.argsort(epochs[folds == fold], kind="stable")]
             for fold in np.unique(folds)
         }
 
@@ -178,6 +187,7 @@ def _run(path: Path, rows: list[dict[str, Any]]) -> FinishedRun:
         seeds=(int(first["seed"]), int(first["split_seed"])),
         settings=settings_of(first),
         folds=tuple(_fold(row, metric) for row in sorted(rows, key=lambda row: int(row["fold"]))),
+        splits=first["splits"],
         data=keys.get("dataset"),
         versions=json.loads(first["versions"] or "{}"),
         **{name: first[name] for name in SHARED},

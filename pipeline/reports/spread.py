@@ -28,6 +28,7 @@ HOW = (
     "Each box holds the middle half of the folds' test scores, its line is the median, whiskers reach the extremes, "
     "and dots are single folds; the seeds of a fold are averaged first. LEAP with the projection chosen by validation."
 )
+OF_SEEDS = " Where there is one split, the dots are seeds."
 
 
 def boxes(results: Results) -> Section | None:
@@ -60,17 +61,20 @@ def molecules(results: Results) -> Section | None:
 
 def _boxes(cells: Iterable[Cell]) -> Plot | None:
     by_dataset = grouped((cell for cell in cells if cell.scores()), lambda cell: cell.run.dataset)
-    panels = []
+    panels, are_seeds = [], False
     for dataset in sorted(by_dataset, key=by("dataset")):
         run = by_dataset[dataset][0].run
         groups: dict[str, dict[str, list[float]]] = {}
         for cell in sorted(by_dataset[dataset], key=lambda cell: by("dataset", "backbone", "encoding")(cell.run.key)):
-            means = [mean_and_spread(of_seeds)[0] for of_seeds in cell.by_fold(cell.scores())]
+            by_fold = cell.by_fold(cell.scores())
+            is_single = len(by_fold) == 1 < len(by_fold[0])
+            are_seeds |= is_single
+            means = by_fold[0] if is_single else [mean_and_spread(of_seeds)[0] for of_seeds in by_fold]
             scores = [mean * run.metric.factor for mean in means]
             groups.setdefault(backbone_label(cell.run.backbone), {})[cell.run.encoding] = scores
         alt = f"Box plots of {run.metric.label} on {run.label}"
         panels.append(Panel(f"boxes-{dataset}", alt, partial(draw_boxes, groups, run.label, run.metric.axis)))
-    return Plot(HOW, tuple(panels)) if panels else None
+    return Plot(HOW + (OF_SEEDS if are_seeds else ""), tuple(panels)) if panels else None
 
 
 def curves(results: Results) -> Section | None:

@@ -132,8 +132,9 @@ def _shown(results: Results, facts: Facts) -> str:
     }
     shown = [one for found in by_verdict.values() for one in found]
     rest = len(made) - len(shown)
-    how = f"paired by fold and corrected for the {counted(len(made), 'comparison')} of this report"
-    caution = "which does not prove the methods equal: with few folds only large differences show"
+    unit = "seed" if all(one.test.over == "seeds" for one in made) else "fold"
+    how = f"paired by {unit} and corrected for the {counted(len(made), 'comparison')} of this report"
+    caution = f"which does not prove the methods equal: with few {unit}s only large differences show"
     if not shown:
         least = p_text(min(one.corrected_p for one in made))
         return (

@@ -34,6 +34,7 @@ class Value:
     ----------
     mean, spread : as shares in 0…1, or whatever the metric's factor turns into what is printed.
     seeds : how many each fold has a score of.
+    is_official : whether folds are the dataset's official splits.
     published : only for the very dataset that the paper used; in the printed unit.
     detail : one more word, such as the projection chosen.
     """
@@ -45,6 +46,7 @@ class Value:
     mark: Mark = ""
     published: Published | None = None
     detail: str = ""
+    is_official: bool = False
 
     @property
     def text(self) -> str:
@@ -59,8 +61,12 @@ class Value:
 
     @property
     def repetitions(self) -> str:
-        """Return "3 seeds × 5 folds"."""
+        """Return "3 seeds × 5 folds", or "3 seeds on the official split"."""
         seeds = "1 seed" if self.seeds_of_a_fold == "1" else f"{self.seeds_of_a_fold} seeds"
+        if self.is_official and len(self.seeds) == 1:
+            return f"{seeds} on the official split"
+        if self.is_official:
+            return f"{seeds} × {len(self.seeds)} official splits"
         return f"{seeds} × {counted(len(self.seeds), 'fold')}"
 
     @property
@@ -144,11 +150,14 @@ class Table:
         """The caption, after what the values are means of."""
         if not self.values:
             return self.caption
+        singles = [value for value in self.values if len(value.seeds) == 1]
         over = "over folds"
-        if any(len(value.seeds) == 1 < value.seeds[0] for value in self.values):
+        if any(value.seeds[0] > 1 for value in singles):
             over += " (over seeds where there is one fold)"
         if any(max(value.seeds) > 1 for value in self.values):
             over += ", the seeds of each fold averaged first"
+        if all(value.is_official for value in self.values):
+            over = over.replace("fold", "official split") if len(singles) < len(self.values) else "over seeds"
         is_mixed = any(value.repetitions != self.repetitions for value in self.values)
         count = f"{self.repetitions}{' unless a cell says otherwise' if is_mixed else ''}"
         return f"Mean ± standard deviation {over}: {count}. {self.caption}{self._nearness}".rstrip()
@@ -196,7 +205,14 @@ def value_of(cell: Cell | None, published: str = "", *, with_projection: bool = 
         if published == "main" and printed is not None and not _is_as_published(cell, printed):
             printed = None
     detail = (cell.run.projection or "") if with_projection else ""
-    return Value(*pooled(by_fold), tuple(map(len, by_fold)), cell.run.metric, published=printed, detail=detail)
+    return Value(
+        *pooled(by_fold),
+        tuple(map(len, by_fold)),
+        cell.run.metric,
+        published=printed,
+        detail=detail,
+        is_official=cell.run.splits == "official",
+    )
 
 
 def _is_as_published(cell: Cell, printed: Published) -> bool:

@@ -38,7 +38,13 @@ def expected(dataset: str, network: NetworkConfig) -> float:
 
 
 def write_run(
-    root: Path, dataset: str, options: TrainOptions, scores: list[float] | None = None, *, with_curves: bool = True
+    root: Path,
+    dataset: str,
+    options: TrainOptions,
+    scores: list[float] | None = None,
+    *,
+    with_curves: bool = True,
+    splits: str | None = None,
 ) -> Path:
     """Write the folder of a finished run; scores are of the folds' test parts, and of validation nearly so."""
     text = json.dumps([dataset, options.model_dump(mode="json")])
@@ -84,6 +90,7 @@ def write_run(
         "fingerprint": fingerprint,
         "dataset": dataset,
         "task": task,
+        "splits": splits,
         "options": options.model_dump(mode="json"),
         "parameters": {"backbone": 4079, "total": 4873},
         "folds": folds,
@@ -123,13 +130,13 @@ def every_preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(tmp_path: Path) -> Callable[..., list[FinishedRun]]:
     """Return a function that makes runs: (dataset, options of network and protocol, scores), and reads them all."""
 
-    def make(*entries: tuple[str, dict[str, Any], list[float]]) -> list[FinishedRun]:
+    def make(*entries: tuple[str, dict[str, Any], list[float]], splits: str | None = None) -> list[FinishedRun]:
         for dataset, values, scores in entries:
             network = {name: value for name, value in values.items() if name in NetworkConfig.model_fields}
             rest = {name: value for name, value in values.items() if name not in network}
             defaults = {"folds": len(scores), "class_weight": "frequency", "lape_drop": "one"}
             options = TrainOptions(network=NetworkConfig(**({"edge_weight": 2.0} | network)), **(defaults | rest))
-            write_run(tmp_path / "runs", dataset, options, scores)
+            write_run(tmp_path / "runs", dataset, options, scores, splits=splits)
         return read_runs(tmp_path / "runs")
 
     return make

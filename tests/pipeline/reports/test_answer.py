@@ -246,3 +246,18 @@ def test_values_that_have_a_table_of_their_own_are_not_called_left_out(made):
 @pytest.mark.parametrize("value", [0.0, -0.0, 0.0004, -0.0004])
 def test_a_difference_that_rounds_to_nothing_has_no_sign(value):
     assert ACCURACY.text(value, sign=True) == "0.0"
+
+
+def test_the_answer_says_that_figures_are_over_seeds_on_the_official_split(made):
+    entries = [
+        ("mine", {"backbone": "gcn", "encoding": name, "seed": seed, "folds": 5}, [score + 0.001 * seed**2])
+        for seed in (1, 2, 3)
+        for name, score in (("leap-f", 0.8), ("none", 0.6 + 0.002 * seed))
+    ]
+    whole, _ = answer(Results.of(made(*entries, splits="official")))
+    assert whole.headline.startswith("LEAP helps on mine: ")
+    assert whole.basis == (
+        "Means of 3 seeds on the official split; of several encodings, the one with the best validation score is "
+        "compared. p-values are paired by seed, as there is one split, so they say nothing about other data, and "
+        "corrected for 1 comparison (Holm)."
+    )

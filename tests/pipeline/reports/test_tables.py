@@ -309,3 +309,37 @@ def test_latex_is_escaped_and_marked(table):
     assert r"a\_b" in text
     assert text.count(r"\begin{tabular}{lrr}") == 1
     assert latex("LaPE × {x} −1") == r"LaPE $\times$ \{x\} $-$1"
+
+
+def official(made, *scores, **options):
+    """Return runs of three seeds on official splits, LEAP ahead of no encoding."""
+    entries = [
+        ("mine", network | {"seed": seed, "folds": 5} | options, [score + gain + 0.001 * seed**2 for score in scores])
+        for seed in (1, 2, 3)
+        for network, gain in ((LEAP_L, 0.1), (NONE, 0.01 * seed))
+    ]
+    return Results(tuple(made(*entries, splits="official")))
+
+
+def test_on_one_official_split_seeds_are_what_figures_are_over(made):
+    results = official(made, 0.6)
+    table = main_table(results)
+    assert {value.repetitions for value in table.values} == {"3 seeds on the official split"}
+    assert table.note.startswith("Mean ± standard deviation over seeds: 3 seeds on the official split.")
+    section = comparisons(results)
+    assert section.paragraphs[0].endswith("There is one split: more seeds (--seeds) add pairs.")
+
+
+def test_several_official_splits_are_named_as_such(made):
+    results = official(made, 0.6, 0.7)
+    table = main_table(results)
+    note = "Mean ± standard deviation over official splits, the seeds of each official split averaged first: "
+    assert table.note.startswith(f"{note}3 seeds × 2 official splits.")
+    assert comparisons(results).paragraphs[0].endswith("make each official split's difference steadier.")
+
+
+def test_a_split_seed_repeats_nothing_where_splits_are_official(made):
+    once, twice = official(made, 0.6), official(made, 0.6, split_seed=7)
+    assert len(twice.runs) == 2 * len(once.runs)
+    assert [cell.scores().keys() for cell in twice.usual] == [cell.scores().keys() for cell in once.usual]
+    assert against_baselines(twice)[0].test.pairs == 3
