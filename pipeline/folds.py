@@ -1,12 +1,15 @@
 """The published evaluation protocol: five seeded folds over graphs, and random masks over nodes."""
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leap.pipeline.graphs import Task
+from leap.pipeline.graphs import RawGraphs, Task
+from leap.store.errors import InvalidInputError
 from leap.store.graphs.dataset import PARTS, Fold
 from leap.store.graphs.tasks import is_graph_task
 from leap.store.lazy import lazy_module
@@ -55,6 +58,55 @@ def folds(y: NDArray[Any] | None, task: Task, num_graphs: int, seed: int = 42, n
             parts = (members.astype(np.int64) for members in (train, val, test))
             result.append(dict(zip(PARTS, parts, strict=True)))
     return result
+
+
+def masks_of(splits: Any, num_graphs: int) -> dict[str, NDArray[np.bool_]]:
+    """Turn official splits into masks of graphs, one column per split.
+
+    Parameters
+    ----------
+    splits : one split or several, each the numbers of the graphs of the three parts: (train, val, test), or a mapping
+        with these names, of which "val" may be called "valid".
+
+    Raises
+    ------
+    InvalidInputError
+        Other parts, or numbers that no graph has.
+    """
+    is_one = isinstance(splits, Mapping) or (len(splits) == len(PARTS) and np.ndim(splits[0][0]) == 0)
+    several = [splits] if is_one else list(splits)
+    masks = {part: np.zeros((num_graphs, len(several)), np.bool_) for part in PARTS}
+    for number, split in enumerate(several):
+        named = dict(split) if isinstance(split, Mapping) else dict(zip(PARTS, split, strict=False))
+        if "valid" in named:
+            named["val"] = named.pop("valid")
+        if set(named) != set(PARTS) or len(split) != len(PARTS):
+            raise InvalidInputError(
+                f"a split has the parts train, val and test. Split {number} has {len(split)}: {', '.join(named)}."
+            )
+        for part, given in named.items():
+            members = np.asarray(given)
+            if members.ndim != 1 or (members.size and members.dtype.kind not in "iu"):
+                raise InvalidInputError(
+                    f"the {part} part of split {number} must be numbers of graphs. Got {members.dtype} of shape "
+                    f"{members.shape}."
+                )
+            if members.size and not 0 <= int(members.min()) <= int(members.max()) < num_graphs:
+                odd = members[(members < 0) | (members >= num_graphs)][0]
+                raise InvalidInputError(
+                    f"the {part} part of split {number} names graph {odd}, but the numbers are 0 to {num_graphs - 1}."
+                )
+            masks[part][members.astype(np.int64), number] = True
+    return masks
+
+
+def with_splits(raw: RawGraphs, splits: Any) -> RawGraphs:
+    """Return graphs with official splits; None: as they are."""
+    if splits is None:
+        return raw
+    if not is_graph_task(raw.task):
+        raise InvalidInputError(f"splits are of graphs, and the task is {raw.task}. Give nodes masks instead.")
+    return replace(raw, masks=masks_of(splits, len(raw.node_counts)))
 
 
 def node_masks(y: NDArray[Any], seed: int = 42, splits: int = 10) -> dict[str, NDArray[np.bool_]]:

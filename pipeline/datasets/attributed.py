@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 from leap.pipeline.datasets.labels import (
     CODES_END,
     LARGEST_CODE,
+    binary_targets,
+    check_wanted_level,
     graph_targets,
     left_out_for_x,
-    node_classes,
+    node_targets,
     possible_graph_labels,
     unlabelled,
 )
 from leap.pipeline.datasets.source import SourceOptions
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_graph_task, is_node_task
 from leap.store.suggestion import alternatives
 
 REMARKS_AT_MOST = 4
@@ -63,7 +66,7 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     counts = np.array([len(graph.nodes) for graph in graphs], dtype=np.int64)
     rows = [attributes for graph in graphs for attributes in graph.nodes.values()]
     y, task, label = _labels(graphs, rows, options)
-    node_label = label if task == "node-classification" else None
+    node_label = label if is_node_task(task) else None
     chosen = options.node_attributes
     names = choose_features(rows, node_label) if chosen is None else list(chosen)
     unused = sorted({name for row in rows for name in row} - set(names) - {label})
@@ -71,6 +74,7 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     if unused:
         notes["unused_node_attributes"] = unused
     remarks = left_out_remarks(graphs, rows, names, unused) if chosen is None else []
+    remarks += binary_targets(y, task, options.task)
     if task == "none":
         common = set(graphs[0].attributes).intersection(*(graph.attributes for graph in graphs[1:]))
         candidates = {name: [graph.attributes[name] for graph in graphs] for name in sorted(common)}
@@ -105,11 +109,13 @@ def _edges(graphs: Sequence[AttributedGraph], counts: NDArray[np.int64]) -> NDAr
 def _labels(
     graphs: Sequence[AttributedGraph], rows: Rows, options: SourceOptions
 ) -> tuple[NDArray[Any] | None, Task, str | None]:
-    for name in (options.graph_label,) if options.graph_label else ("y", "label"):
+    wanted = options.task
+    of_graphs = (options.graph_label,) if options.graph_label else () if is_node_task(wanted) else ("y", "label")
+    for name in of_graphs:
         lacking = [graph.origin for graph in graphs if name not in graph.attributes]
         if not lacking:
             values = [graph.attributes[name] for graph in graphs]
-            y, task = graph_targets(values, f"the attribute {name!r}", lambda number: graphs[number].origin)
+            y, task = graph_targets(values, f"the attribute {name!r}", lambda number: graphs[number].origin, wanted)
             return y, task, name
         if len(lacking) < len(graphs):
             raise InvalidInputError(f"{lacking[0]} has no graph attribute {name!r}; every graph needs its label.")
@@ -118,7 +124,8 @@ def _labels(
             raise InvalidInputError(f"there is no graph attribute {name!r}.{alternatives(name, known)}")
     name = options.node_label or "y"
     with_label = sum(name in row for row in rows)
-    if not with_label and options.node_label is None:
+    if is_graph_task(wanted) or (not with_label and options.node_label is None):
+        check_wanted_level(wanted)
         return None, "none", None
     if not with_label:
         known = {known for row in rows for known in row}
@@ -127,7 +134,7 @@ def _labels(
         raise InvalidInputError(
             f"{len(rows) - with_label:,} of {len(rows):,} nodes have no attribute {name!r}; every node needs its label."
         )
-    return node_classes([row[name] for row in rows], f"the attribute {name!r}"), "node-classification", name
+    return *node_targets([row[name] for row in rows], f"the attribute {name!r}", wanted), name
 
 
 def choose_features(rows: Rows, label: str | None) -> list[str]:

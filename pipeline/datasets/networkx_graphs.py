@@ -16,7 +16,8 @@ from leap.pipeline.datasets.source import (
     cannot_read,
     fingerprint_files,
 )
-from leap.pipeline.graphs import RawGraphs
+from leap.pipeline.folds import with_splits
+from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
 from leap.store.lazy import lazy_module
 
@@ -34,16 +35,21 @@ def from_networkx(
     node_attributes: str | Sequence[str] | None = None,
     graph_label: str | None = None,
     node_label: str | None = None,
+    task: Task | None = None,
+    splits: Any = None,
 ) -> Source:
     """Make a source of NetworkX graphs in memory, one or several; see `assemble` for features and labels.
 
     Parameters
     ----------
     name : of the dataset in the store.
-    options : the three that follow as one object; give either it or them.
+    options : the four that follow as one object; give either it or them.
     node_attributes : node attributes to use as features; None takes "x", else all numeric ones that every node has.
     graph_label : graph attribute that holds the label or targets; None takes "y", else "label".
     node_label : node attribute that holds node labels when graphs have none; None takes "y".
+    task : what the labels are, such as "graph-multilabel"; None: their kind says.
+    splits : official splits of a graph task: for each the numbers of the graphs of its three parts, as (train, val,
+        test) or by these names. Several, or one.
 
     Raises
     ------
@@ -61,15 +67,15 @@ def from_networkx(
     ['path', 'cycle']
     """
     names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
-    given = SourceOptions(None if names is None else tuple(names), graph_label, node_label)
+    given = SourceOptions(None if names is None else tuple(names), graph_label, node_label, task)
     if options is not None and given != SourceOptions():
         raise InvalidInputError(
-            "from_networkx was given options and also node_attributes, graph_label or node_label. Give one or the "
-            "other."
+            "from_networkx was given options and also node_attributes, graph_label, node_label or task. Give one or "
+            "the other."
         )
     several = [graphs] if hasattr(graphs, "nodes") else list(graphs)
     attributed = [_convert(graph, f"graph {i}") for i, graph in enumerate(several)]
-    return MemorySource(name, "networkx", assemble(attributed, options or given))
+    return MemorySource(name, "networkx", with_splits(assemble(attributed, options or given), splits))
 
 
 class NetworkXFiles(Source):

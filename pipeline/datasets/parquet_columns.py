@@ -3,6 +3,7 @@
 Made for tens of millions of edges: columns are read one by one, and ids resolved without Python objects.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,19 +83,24 @@ class Columns:
             raise InvalidInputError(f"{self.path}: column {name!r} has no value in row {row} (counted from 0).")
         return array
 
-    def values(self, name: str) -> NDArray[Any]:
-        """A column as an array: (rows,), or (rows, width) for lists of equal length."""
+    def values(self, name: str, *, with_gaps: bool = False) -> NDArray[Any]:
+        """A column as an array: (rows,), or (rows, width) for lists of equal length.
+
+        Parameters
+        ----------
+        with_gaps : turn missing numbers inside lists into NaN; otherwise they are refused.
+        """
         array = self.column(name)
         kind = array.type
         if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            return self._lists(name, array)
+            return self._lists(name, array, with_gaps)
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return np.array(array.to_pylist(), dtype=np.str_)
         if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
             return np.asarray(array.to_numpy(zero_copy_only=False))
         raise InvalidInputError(f"{self.path}: column {name!r} holds {kind}, neither numbers nor text.")
 
-    def _lists(self, name: str, array: Any) -> NDArray[Any]:
+    def _lists(self, name: str, array: Any, with_gaps: bool) -> NDArray[Any]:
         if pa.types.is_fixed_size_list(array.type):
             width = array.type.list_size
         else:
@@ -106,6 +112,9 @@ class Columns:
                     f"{self.path}: column {name!r} has {lengths[row]} values in row {row} and {width} in row 0."
                 )
         flat = array.flatten()
+        if flat.null_count and with_gaps and self.is_numeric(name):
+            numbers = flat.cast(pa.uint8()) if pa.types.is_boolean(flat.type) else flat
+            flat = numbers.cast(pa.float64()).fill_null(math.nan)
         if flat.null_count:
             row = int(np.argmax(flat.is_null().to_numpy(zero_copy_only=False))) // max(width, 1)
             raise InvalidInputError(f"{self.path}: column {name!r} misses a value in row {row} (counted from 0).")

@@ -1,6 +1,7 @@
 """Your own graphs as Parquet tables: edges.parquet, and where wanted nodes.parquet and graphs.parquet."""
 
 import contextlib
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from leap.pipeline import datasets
 from leap.pipeline.datasets.labels import (
+    binary_targets,
+    check_wanted_level,
     graph_targets,
     left_out_for_x,
-    node_classes,
+    node_targets,
     possible_graph_labels,
     truth_values,
     unlabelled,
@@ -20,6 +23,7 @@ from leap.pipeline.datasets.labels import (
 from leap.pipeline.datasets.source import Executor, Progress, Source, SourceOptions, fingerprint_files
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_graph_task, is_node_task
 from leap.store.suggestion import alternatives
 
 if TYPE_CHECKING:
@@ -33,11 +37,12 @@ class ParquetTables(Source):
     """A folder of Parquet tables.
 
     edges.parquet : source, target and, for several graphs, graph.
-    nodes.parquet : optional. id (row numbers without), graph, features, y (node labels), train, val, test (truth
-        values, or lists of them, one a split). Features are the columns `options.node_attributes`, else x (a
+    nodes.parquet : optional. id (row numbers without), graph, features, y (node labels or targets), train, val, test
+        (truth values, or lists of them, one a split). Features are the columns `options.node_attributes`, else x (a
         number or a list), else x0, x1 …, else every numeric column by name; whole numbers throughout are
         categories. Without this table the nodes are the ids that edges name, in ascending order.
-    graphs.parquet : optional. graph and y; it may name graphs without nodes.
+    graphs.parquet : optional. graph and y (a label, or a list: targets, or labels of which null ones are missing), and
+        train, val, test as above, which are official splits; it may name graphs without nodes.
 
     A node is told by its id or, where edges have a graph column, by graph and id together, so that each graph
     may count its nodes from 0.
@@ -52,7 +57,8 @@ class ParquetTables(Source):
         """Reader, version, options and the content of the tables."""
         paths = [path for table in TABLES if (path := self._folder / f"{table}.parquet").is_file()]
         files = fingerprint_files(self._folder, paths)
-        return {"reader": "parquet", "version": 1, "options": self._options.as_dict(), "files": files}
+        version = 2 if _has_splits(self._folder / "graphs.parquet") else 1  # which older ones left out
+        return {"reader": "parquet", "version": version, "options": self._options.as_dict(), "files": files}
 
     def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
         """Read the tables.
@@ -70,13 +76,15 @@ class ParquetTables(Source):
         ids = datasets.parquet_columns.resolve_ids(edges, nodes, graphs)
         x, names = _features(nodes, self._options)
         y, task = _labels(nodes, graphs, self._options)
-        masks = _masks(nodes) if task == "node-classification" else None
+        masks = _masks(nodes) if is_node_task(task) else _masks(graphs) if is_graph_task(task) else None
         if ids.order is not None:  # nodes of a graph were scattered
             x = None if x is None else x[ids.order]
-            y = y[ids.order] if y is not None and task == "node-classification" else y
-            masks = None if masks is None else {part: mask[ids.order] for part, mask in masks.items()}
+            y = y[ids.order] if y is not None and is_node_task(task) else y
+            if masks is not None and is_node_task(task):
+                masks = {part: mask[ids.order] for part, mask in masks.items()}
         notes: dict[str, Any] = {"node_columns": names}
         remarks = _left_out(nodes, names, self._options) if nodes is not None else []
+        remarks += binary_targets(y, task, self._options.task)
         if task == "none" and graphs is not None and (possible := _possible_labels(graphs)):
             notes["possible_graph_labels"] = possible
             remarks.append(unlabelled("column", possible))
@@ -144,17 +152,20 @@ def _possible_labels(graphs: "Columns") -> list[str]:
 def _labels(
     nodes: "Columns | None", graphs: "Columns | None", options: SourceOptions
 ) -> tuple[NDArray[Any] | None, Task]:
-    if graphs is not None:
-        wanted = (options.graph_label,) if options.graph_label else ("y", "label")
-        if name := next((name for name in wanted if name in graphs), None):
-            return graph_targets(graphs.values(name).tolist(), f"column {name!r} of {graphs.path}")
+    wanted = options.task
+    if graphs is not None and (options.graph_label or not is_node_task(wanted)):
+        names = (options.graph_label,) if options.graph_label else ("y", "label")
+        if name := next((name for name in names if name in graphs), None):
+            values = graphs.values(name, with_gaps=True).tolist()
+            return graph_targets(values, f"column {name!r} of {graphs.path}", wanted=wanted)
     if options.graph_label:
         raise InvalidInputError(_no_column(options.graph_label, "graphs.parquet", graphs))
     name = options.node_label or "y"
-    if nodes is not None and name in nodes:
-        return node_classes(nodes.values(name), f"column {name!r} of {nodes.path}"), "node-classification"
+    if nodes is not None and name in nodes and not is_graph_task(wanted):
+        return node_targets(nodes.values(name), f"column {name!r} of {nodes.path}", wanted)
     if options.node_label:
         raise InvalidInputError(_no_column(options.node_label, "nodes.parquet", nodes))
+    check_wanted_level(wanted)
     return None, "none"
 
 
@@ -163,13 +174,28 @@ def _no_column(name: str, table: str, columns: "Columns | None") -> str:
     return f"no column {name!r} in {table}.{found}"
 
 
-def _masks(nodes: "Columns | None") -> dict[str, NDArray[np.bool_]] | None:
-    present = [part for part in MASKS if nodes is not None and part in nodes]
-    if nodes is None or not present:
+def _masks(table: "Columns | None") -> dict[str, NDArray[np.bool_]] | None:
+    present = [part for part in MASKS if table is not None and part in table]
+    if table is None or not present:
         return None
     if len(present) < len(MASKS):
-        raise InvalidInputError(f"{nodes.path} has {' and '.join(present)} but needs train, val and test together.")
+        if table.path.name == "graphs.parquet":
+            return None  # columns of these names may mean anything there
+        raise InvalidInputError(f"{table.path} has {' and '.join(present)} but needs train, val and test together.")
     return {
-        part: truth_values(nodes.values(part).reshape(nodes.rows, -1), f"column {part!r} of {nodes.path}")
+        part: truth_values(table.values(part).reshape(table.rows, -1), f"column {part!r} of {table.path}")
         for part in MASKS
     }
+
+
+def _has_splits(path: Path) -> bool:
+    """Whether a table has the columns of splits, by its footer: opening it as Parquet would need a large library."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(-8, os.SEEK_END)
+            length = int.from_bytes(stream.read(4), "little")
+            stream.seek(-8 - length, os.SEEK_END)
+            footer = stream.read(length)
+    except OSError:
+        return False
+    return all(bytes([len(name)]) + name.encode() in footer for name in MASKS)

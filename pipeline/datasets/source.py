@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leap.pipeline import datasets
-from leap.pipeline.graphs import RawGraphs
+from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError, LeapError, MissingRawFilesError
 
 Progress = Callable[[int, int], None]
@@ -39,11 +39,13 @@ class SourceOptions:
         order. None takes the attribute or columns "x" and, where there is none, every numeric one by name (PyG: "pos").
     graph_label : graph attribute or column that holds the label or targets; None takes "y", else "label".
     node_label : node attribute or column that holds node labels when graphs have none; None takes "y".
+    task : what the labels are; None: their kind says.
     """
 
     node_attributes: tuple[str, ...] | None = None
     graph_label: str | None = None
     node_label: str | None = None
+    task: Task | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, as it enters a fingerprint."""
@@ -51,6 +53,7 @@ class SourceOptions:
             "node_attributes": None if self.node_attributes is None else list(self.node_attributes),
             "graph_label": self.graph_label,
             "node_label": self.node_label,
+            **({} if self.task is None else {"task": self.task}),  # older versions had no such choice
         }
 
 

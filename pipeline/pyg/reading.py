@@ -20,6 +20,7 @@ from leap.pipeline.pyg.edges import edge_pairs
 from leap.pipeline.pyg.labels import label_shape, targets
 from leap.pipeline.pyg.tensors import plain_array
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.tasks import is_node_task
 from leap.store.suggestion import alternatives
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -38,11 +39,11 @@ def assemble(graphs: Sequence[Any], options: SourceOptions | None = None) -> Raw
     edges = edge_pairs(graphs, sizes)
     label = options.graph_label or options.node_label or "y"
     columns = _column(graphs, label, needed=label != "y")
-    y, task = targets(columns, sizes, label)
+    y, task = targets(columns, sizes, label, options.task)
     _check_level(task, options)
     features = _feature_names(graphs, options)
     x = _features(graphs, features, sizes)
-    masks, shapes, overlap = _masks(graphs, sizes) if task == "node-classification" else (None, {}, [])
+    masks, shapes, overlap = _masks(graphs, sizes) if is_node_task(task) else (None, {}, [])
     if columns is not None and (shape := label_shape(columns, task)) is not None:
         shapes["y"] = shape
     pos = _kept_rows(graphs, "pos", sizes)
@@ -207,10 +208,9 @@ def _overlaps(masks: dict[str, NDArray[np.bool_]]) -> list[str]:
 
 def _check_level(task: str, options: SourceOptions) -> None:
     """Refuse labels of nodes that were asked for as those of graphs, and the other way round."""
-    is_node_task = task == "node-classification"
-    if options.graph_label and is_node_task:
+    if options.graph_label and is_node_task(task):
         raise InvalidInputError(f"{options.graph_label!r} has an entry per node, not per graph: --node-label takes it.")
-    if options.node_label and not options.graph_label and not is_node_task:
+    if options.node_label and not options.graph_label and not is_node_task(task):
         raise InvalidInputError(f"{options.node_label!r} has an entry per graph, not per node: --graph-label takes it.")
 
 

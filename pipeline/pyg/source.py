@@ -8,7 +8,8 @@ from typing import Any
 
 from leap.pipeline import pyg
 from leap.pipeline.datasets.source import Executor, MemorySource, Progress, Source, SourceOptions, fingerprint_files
-from leap.pipeline.graphs import RawGraphs
+from leap.pipeline.folds import with_splits
+from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
 
 
@@ -19,20 +20,26 @@ def from_pyg(
     node_attributes: str | Sequence[str] | None = None,
     graph_label: str | None = None,
     node_label: str | None = None,
+    task: Task | None = None,
+    splits: Any = None,
 ) -> Source:
     """Make a source of PyG graphs in memory: a dataset, a list of `Data` or one `Data`.
 
     Edges are `edge_index` or the sparse matrix `adj_t`. Features are `x`, else `pos`; whole numbers are
     categories. `y` with one entry per graph is the graph's label (whole numbers, text, or reals that are all 0
-    or 1) or its regression targets (reals); with one entry per node, node labels. `train_mask`, `val_mask`,
-    `test_mask`, `edge_attr` and `pos` are kept, and come back with `to_pyg`. A remark names whatever else graphs have:
-    it is left out.
+    or 1) or its regression targets (reals); several zeros and ones, NaN where one is missing, are several labels. With
+    one entry per node, it is the node's label (whole numbers, text) or its targets (reals; NaN for nodes in no mask).
+    `train_mask`, `val_mask`, `test_mask`, `edge_attr` and `pos` are kept, and come back with `to_pyg`. A remark names
+    whatever else graphs have: it is left out.
 
     Parameters
     ----------
     name : of the dataset in the store.
     node_attributes : attributes to use as features, side by side, such as ("x", "pos").
     graph_label, node_label : attribute that takes the place of `y`, with an entry per graph or per node.
+    task : what the labels are, such as "node-regression" for whole numbers; None: their kind says.
+    splits : official splits of a graph task: for each the numbers of the graphs of its three parts, as (train, val,
+        test) or by these names, of which "val" may be "valid". Several, or one, such as OGB's `get_idx_split()`.
 
     Raises
     ------
@@ -51,8 +58,9 @@ def from_pyg(
     'graph-classification'
     """
     names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
-    options = SourceOptions(None if names is None else tuple(names), graph_label, node_label)
-    return MemorySource(name, "pyg", pyg.reading.assemble(pyg.reading.as_list(graphs), options))
+    options = SourceOptions(None if names is None else tuple(names), graph_label, node_label, task)
+    raw = pyg.reading.assemble(pyg.reading.as_list(graphs), options)
+    return MemorySource(name, "pyg", with_splits(raw, splits))
 
 
 class ProcessedFile(Source):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from leap.models.network_config import TaskName
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.cluster import Workforce, employ
 from leap.pipeline.datasets import Source, SourceOptions, resolve
@@ -59,11 +60,15 @@ class IngestOptions(Options):
         str | None,
         Option(help="Your own graphs: node attribute or column with the label.", panel=READING, metavar="NAME"),
     ] = None
+    task: Annotated[
+        TaskName | None,
+        Option(help="Your own graphs: what the labels are, {choices} (default: their kind says).", panel=READING),
+    ] = None
 
     @property
     def source_options(self) -> SourceOptions:
         """The reader's part."""
-        return SourceOptions(self.node_attributes, self.graph_label, self.node_label)
+        return SourceOptions(self.node_attributes, self.graph_label, self.node_label, self.task)
 
     @property
     def params(self) -> dict[str, Any]:

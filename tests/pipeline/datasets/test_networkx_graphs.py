@@ -178,6 +178,11 @@ def test_node_labels_count_where_graphs_have_none():
         ([0.5, 2], "graph-regression"),
         ([[1, 2], [3, 4]], "graph-regression"),
         ([[1], [2]], "graph-classification"),
+        ([[0, 1], [1, 1]], "graph-regression"),
+        ([[True, False], [False, False]], "graph-multilabel"),
+        ([[0, None], [1, 1]], "graph-multilabel"),
+        ([[0.0, float("nan")], [1.0, 1.0]], "graph-multilabel"),
+        ([1, None], "graph-multilabel"),
     ],
 )
 def test_the_kind_of_label_sets_the_task(labels, task):
@@ -243,11 +248,6 @@ BAD = {
         "mixes text and numbers: node 0 of all has 'a', node 1 has 7",
     ),
     "ragged targets": ([labelled([1, 2]), labelled([1, 2, 3])], SourceOptions(), "3 values for graph 1"),
-    "real node labels": (
-        nx.set_node_attributes(graph := nx.path_graph(2), {0: 1.0, 1: 0.5}, "y") or graph,
-        SourceOptions(),
-        "node 1 is 0.5",
-    ),
     "nothing": ([], SourceOptions(), "no graphs"),
     "not a graph": ([3], SourceOptions(), "graph 0 is a int"),
 }
@@ -313,3 +313,113 @@ def test_labels_of_more_than_64_bits_are_refused_with_their_value(value):
     graph.nodes[0]["y"], graph.nodes[1]["y"] = 0, value
     with pytest.raises(InvalidInputError, match=f"the attribute 'y' of node 1 is {value}; labels must fit 64 bits"):
         from_networkx(graph, "large-label")
+
+
+def on_nodes(*labels):
+    graph = nx.path_graph(len(labels))
+    nx.set_node_attributes(graph, dict(enumerate(labels)), "y")
+    return graph
+
+
+def test_several_labels_keep_their_gaps():
+    raw = from_networkx([labelled([1, None]), labelled([0, float("nan")]), labelled([True, 0])], "g").read()
+    np.testing.assert_array_equal(raw.y, [[1, np.nan], [0, np.nan], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "task"),
+    [
+        ((1.0, 0.5, 2.0), "node-regression"),
+        ((1, 0.5, float("nan")), "node-regression"),
+        (([1.0, 2.5], [0.0, 1.0]), "node-regression"),
+        ((1.0, 2.0), "node-classification"),
+        ((3, 4), "node-classification"),
+    ],
+)
+def test_the_kind_of_node_label_sets_the_task(labels, task):
+    raw = from_networkx(on_nodes(*labels), "g").read()
+    assert raw.task == task
+    np.testing.assert_array_equal(raw.y, np.array(labels))
+
+
+@pytest.mark.parametrize(
+    ("graphs", "task", "y"),
+    [
+        ([labelled([0, 1]), labelled([1, 1])], "graph-multilabel", [[0, 1], [1, 1]]),
+        ([labelled(0), labelled(1)], "graph-multilabel", [[0], [1]]),
+        ([labelled(3), labelled(4)], "graph-regression", [[3], [4]]),
+        ([labelled(1.0), labelled(2.0)], "graph-classification", [1, 2]),
+        ([on_nodes(3, 4)], "node-regression", [3, 4]),
+    ],
+)
+def test_a_task_that_is_asked_for_goes_before_the_kind_of_label(graphs, task, y):
+    raw = from_networkx(graphs, "g", task=task).read()
+    assert (raw.task, raw.y.tolist()) == (task, y)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "task", "message"),
+    [
+        ([labelled(0.5)], "graph-classification", "--task graph-classification: .* holds labels of graph-regression"),
+        ([labelled("a")], "graph-regression", "holds labels of graph-classification"),
+        ([labelled([0, 2])], "graph-multilabel", "of graph 0 has 2; several labels are 0 and 1"),
+        ([labelled("a")], "graph-multilabel", "of graph 0 has 'a'"),
+        ([on_nodes(0, 1)], "graph-multilabel", "no labels for it. Name them with --graph-label"),
+        ([labelled(1)], "node-regression", "no labels for it. Name them with --node-label"),
+        ([on_nodes("a", "b")], "node-regression", "holds labels of node-classification"),
+        ([on_nodes(1.0, float("nan"))], None, "--task node-regression reads numbers as targets"),
+    ],
+)
+def test_labels_that_do_not_suit_the_task_are_refused(graphs, task, message):
+    with pytest.raises(InvalidInputError, match=message):
+        from_networkx(graphs, "g", task=task)
+
+
+def test_zeros_and_ones_in_lists_are_said_to_be_targets():
+    graphs = [labelled([0, 1]), labelled([1, 1])]
+    told = "all 2 targets of each graph are 0 or 1"
+    assert any(remark.startswith(told) for remark in from_networkx(graphs, "g").read().remarks)
+    chosen = from_networkx(graphs, "g", task="graph-regression").read()
+    assert not any(remark.startswith(told) for remark in chosen.remarks)
+
+
+def test_a_task_is_part_of_a_key_only_where_it_is_asked_for():
+    assert "task" not in SourceOptions().as_dict()
+    assert SourceOptions(task="graph-regression").as_dict()["task"] == "graph-regression"
+
+
+@pytest.mark.parametrize(
+    "splits",
+    [
+        ([0, 1], [2], [3]),
+        {"train": [0, 1], "valid": [2], "test": [3]},
+        [{"train": np.array([0, 1]), "val": np.array([2]), "test": np.array([3])}],
+    ],
+)
+def test_splits_of_graphs_in_memory_become_masks(splits):
+    masks = from_networkx([labelled(i) for i in range(5)], "g", splits=splits).read().masks
+    assert {part: np.flatnonzero(mask[:, 0]).tolist() for part, mask in masks.items()} == {
+        "train": [0, 1],
+        "val": [2],
+        "test": [3],
+    }
+    assert masks["train"].shape == (5, 1)
+
+
+def test_several_splits_make_several_columns():
+    splits = [([0], [1], [2]), ([1], [2], [0]), ([2], [0], [1])]
+    masks = from_networkx([labelled(i) for i in range(3)], "g", splits=splits).read().masks
+    assert masks["train"].tolist() == np.eye(3, dtype=bool).tolist()
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        (([0], [1], [7]), "the test part of split 0 names graph 7, but the numbers are 0 to 2"),
+        ({"train": [0], "test": [1]}, "Split 0 has 2: train, test"),
+        (([0.5], [1], [2]), "must be numbers of graphs. Got float64"),
+    ],
+)
+def test_splits_that_name_no_graphs_are_refused(splits, message):
+    with pytest.raises(InvalidInputError, match=message):
+        from_networkx([labelled(i) for i in range(3)], "g", splits=splits)

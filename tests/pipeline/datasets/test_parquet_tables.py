@@ -174,7 +174,6 @@ BAD = {
         {"edges": EDGES, "nodes": {**NODES, "y": [0, 1, 0], "train": [True] * 3, "val": [True] * 3}},
         "needs train, val and test together",
     ),
-    "real node labels": ({"edges": EDGES, "nodes": {**NODES, "y": [0.5, 1.0, 2.0]}}, "node 0 is 0.5"),
     "cross-graph edge": (
         {"edges": EDGES, "nodes": {**NODES, "graph": [1, 1, 2]}},
         "joins node 1 of graph 0 and node 2",
@@ -294,3 +293,33 @@ def test_categories_that_no_table_of_embeddings_holds_are_refused(tables):
     nodes = {"id": [10, 20, 30], "colour": [0, 10**12, 1], "shape": [1, 2, 3]}
     with pytest.raises(InvalidInputError, match=r"column 'colour' of .* has the value 1000000000000 at node 1"):
         resolve(tables(edges=EDGES, nodes=nodes)).read()
+
+
+FOUR = {"source": [0, 1, 2, 3], "target": [0, 1, 2, 3], "graph": [0, 1, 2, 3]}
+
+
+def test_null_labels_in_lists_are_missing(tables):
+    labels = pa.array([[True, None], [False, True], [None, None], [True, True]])
+    raw = resolve(tables(edges=FOUR, graphs={"graph": [0, 1, 2, 3], "y": labels})).read()
+    assert raw.task == "graph-multilabel"
+    np.testing.assert_array_equal(raw.y, [[1, np.nan], [0, 1], [np.nan, np.nan], [1, 1]])
+
+
+def test_columns_of_the_table_of_graphs_are_official_splits(tables):
+    masks = {"train": [True, True, False, False], "val": [False] * 2 + [True, False], "test": [False] * 3 + [True]}
+    graphs = {"graph": [0, 1, 2, 3], "y": [0, 1, 0, 1]}
+    plain = resolve(tables(edges=FOUR, graphs=graphs))
+    assert (plain.fingerprint()["version"], plain.read().masks) == (1, None)
+    split = resolve(tables(edges=FOUR, graphs=graphs | masks))
+    assert split.fingerprint()["version"] == 2
+    graphs_read = canonicalize(split.read())
+    assert graphs_read.summary["official_splits"] == 1
+    assert [fold["train"].tolist() for fold in graphs_read.official_folds()] == [[0, 1]]
+
+
+def test_real_numbers_of_nodes_are_targets(tables):
+    raw = resolve(tables(edges=EDGES, nodes={**NODES, "y": [0.5, 1.0, float("nan")]})).read()
+    assert raw.task == "node-regression"
+    raw = resolve(tables(edges=EDGES, nodes={**NODES, "y": [1, 2, 3]}), options=SourceOptions(task="node-regression"))
+    assert raw.read().y.tolist() == [1.0, 2.0, 3.0]
+    assert raw.fingerprint()["options"]["task"] == "node-regression"

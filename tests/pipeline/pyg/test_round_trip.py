@@ -182,3 +182,35 @@ def test_attributes_of_another_width_in_some_graph_are_refused():
     other.edge_attr = other.edge_attr[:, :2]
     with pytest.raises(InvalidInputError, match=r"'edge_attr' of graph 0 is int64 of shape .* of graph 1"):
         from_pyg([molecule(0), other], "g")
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("labels", "task"),
+    [
+        ([((1.0, NAN, 0.0),), ((NAN, NAN, 1.0),)], "graph-multilabel"),
+        ([(1.0, NAN), (0.0, 1.0)], "graph-multilabel"),
+        ([((1, 0),), ((0, 1),)], "graph-multilabel"),
+        ([(0.5, NAN, *[1.0] * 7)], "node-regression"),
+        ([((0.5, NAN), *((0.5, 1.0),) * 8)], "node-regression"),
+        ([((0.5,),) * 9], "node-regression"),
+    ],
+)
+def test_several_labels_and_targets_of_nodes_come_back(there_and_back, labels, task):
+    graphs = [molecule(seed, y=torch.tensor(y)) for seed, y in enumerate(labels)]
+    assert from_pyg(graphs, "mine").read().task == task
+    for graph, back in zip(graphs, there_and_back(graphs), strict=True):
+        assert back.y.shape == graph.y.shape
+        torch.testing.assert_close(back.y, graph.y.float(), equal_nan=True)
+
+
+def test_official_splits_come_back_as_folds(tmp_path):
+    context = Context(Store.open(tmp_path / "store"), workforce=Workforce(0))
+    graphs = [molecule(seed) for seed in range(6)]
+    splits = [([0, 3, 4], [1], [2]), ([5], [4], [0, 1])]
+    stored = to_pyg(context.store.get(ingest(from_pyg(graphs, "m", splits=splits), context=context)["dataset"].key))
+    assert [tuple(part.tolist() for part in fold) for fold in stored.folds] == splits
+    one, other = from_pyg(stored, "again", splits=stored.folds).read(), from_pyg(graphs, "m", splits=splits).read()
+    assert all(np.array_equal(mask, other.masks[name]) for name, mask in one.masks.items())

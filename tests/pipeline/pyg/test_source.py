@@ -20,6 +20,8 @@ from leap.pipeline.datasets import SourceOptions, resolve
 from leap.store import Store
 from leap.store.errors import InvalidInputError
 
+NAN = float("nan")
+
 
 def graph(nodes=3, y=(1,), **fields):
     given = {
@@ -54,6 +56,13 @@ def test_a_list_a_dataset_and_a_batch_are_the_same_graphs(tmp_path):
         ([(0.5,), (1.0,)], "graph-regression", (2, 1)),
         ([((0.5, 1.0),), ((0.0, 1.0),)], "graph-regression", (2, 2)),
         ([(0, 1, 0), (1, 1, 0)], "node-classification", (6,)),
+        ([((1.0, 0.0),), ((NAN, 1.0),)], "graph-multilabel", (2, 2)),
+        ([((1, 0),), ((0, 1),)], "graph-multilabel", (2, 2)),
+        ([(1, 0), (0, 1)], "graph-multilabel", (2, 2)),
+        ([((1.0, 0.0, 1.0),)], "graph-multilabel", (1, 3)),
+        ([(1.0,), (NAN,)], "graph-multilabel", (2, 1)),
+        ([(0.5, 1.0, NAN), (0.0, 1.0, 2.0)], "node-regression", (6,)),
+        ([((0.5, 1.0), (NAN, 1.0), (2.0, 2.0))], "node-regression", (3, 2)),
         ([None, None], "none", None),
     ],
 )
@@ -286,7 +295,6 @@ def masked(**masks):
 
 HALF = [True, False, False]
 EVENTS = TemporalData(src=torch.tensor([0]), dst=torch.tensor([1]), t=torch.tensor([0]))
-NAN = float("nan")
 
 BAD = {
     "temporal": (EVENTS, "graph 0 is a TemporalData"),
@@ -307,14 +315,11 @@ BAD = {
         [masked(train=[[True] * 2, [False] * 2, [False] * 2], val=[[False] * 3] * 3, test=HALF[::-1])],
         "different numbers of splits: 2 of train_mask, 3 of val_mask, 1 of test_mask",
     ),
-    "several labels, reals": ([graph(y=((1.0, 0.0),)), graph(y=((NAN, 1.0),))], "multi-label"),
-    "several labels, whole": ([graph(y=((1, 0),)), graph(y=((0, 1),))], "multi-label"),
-    "several labels, flat": ([graph(y=(1, 0)), graph(y=(0, 1))], "multi-label"),
     "several classes": ([graph(y=((3, 0),))], r"2 whole numbers per graph, such as \[3, 0\]"),
     "several labels per node": ([graph(y=((1, 0), (0, 1), (1, 1)))], "several values per node"),
-    "as many targets as nodes": ([graph(y=((1.0, 0.0, 1.0),))], "3 values per graph that are all 0 or 1"),
     "labels of two kinds": ([graph(y=(1,)), graph(y=(0.5,))], "of graph 0 is int64, of graph 1 float32"),
-    "label that is missing": ([graph(y=(1.0,)), graph(y=(NAN,))], "'y' of graph 1 is nan in column 0"),
+    "target that is missing": ([graph(y=(0.5,)), graph(y=(NAN,))], "'y' of graph 1 is nan in column 0"),
+    "third label": ([graph(y=((1.0, NAN),)), graph(y=((2.0, 0.0),))], "'y' of graph 0 is nan in column 1"),
     "node label that is missing": ([graph(y=(1.0, NAN, 0.0))], "of node 1 is nan"),
     "x of two kinds": ([graph(), graph(x=torch.ones(3, 2, dtype=torch.long))], "of graph 0 is float32, of graph 1 int"),
     "x that is sparse": ([graph(x=torch.eye(3).to_sparse())], "sparse tensor: give x.to_dense"),
