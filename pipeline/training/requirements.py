@@ -44,6 +44,11 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
                 f"--select {options.select}: {dataset.manifest.dataset!r} is a regression, whose epochs are chosen by "
                 "their loss alone. Leave --select out."
             )
+        if options.cross_validation and is_node_task(summary["task"]):
+            raise InvalidInputError(
+                f"{dataset.manifest.dataset!r} is a node task: its nodes are divided by its masks, not into folds of "
+                "cross-validation. Leave --cross-validation out."
+            )
     return recipes_for(options, is_categorical=summary["categorical"])
 
 

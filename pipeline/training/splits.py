@@ -44,16 +44,11 @@ def make_splits(dataset: Artifact, options: TrainOptions) -> list[Split]:
     Raises
     ------
     InvalidInputError
-        If the dataset is too small to be cut, or a node task is asked for cross-validation.
+        If the dataset is too small to be cut.
     """
     stored = StoredGraphs.of(dataset)
     origin = splits_of(dataset, options)
     if stored.is_node_task:
-        if options.cross_validation:
-            raise InvalidInputError(
-                f"{dataset.manifest.dataset!r} is a node task: its nodes are divided by its masks, not into folds of "
-                "cross-validation. Leave --cross-validation out."
-            )
         return [Split(number, mask=number) for number in range(min(options.folds, stored.num_masks))]
     if origin == "official":
         return [Split(number, graphs=parts) for number, parts in enumerate(stored.folds()[: options.folds])]
