@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -150,8 +151,10 @@ def _publish(content: Path, folder: Path, is_complete: Callable[[Path], bool]) -
         if not folder.is_dir():
             raise
         if not is_complete(folder):  # left there incomplete by hand: fill it up, each file atomically
-            for path in sorted(content.iterdir()):
-                path.replace(folder / path.name)
+            for path in sorted(path for path in content.rglob("*") if path.is_file()):
+                place = folder / path.relative_to(content)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(place)
 
 
 def keep_as(name: str) -> Callable[[Path, Path], None]:
@@ -171,6 +174,20 @@ def unzip(arrived: Path, folder: Path) -> None:
     DownloadError
         Not a ZIP archive, damaged, too large, or with a member whose path leaves the folder.
     """
+    _unzip(arrived, folder, lambda path: PurePosixPath(path.name))
+
+
+def unzip_inner(*kept: str) -> Callable[[Path, Path], None]:
+    """Make an `unpack` for a ZIP archive of one folder: what lies in its folders `kept` keeps its place there."""
+
+    def place(path: PurePosixPath) -> PurePosixPath | None:
+        return PurePosixPath(*path.parts[1:]) if len(path.parts) > 2 and path.parts[1] in kept else None
+
+    return lambda arrived, folder: _unzip(arrived, folder, place)
+
+
+def _unzip(arrived: Path, folder: Path, place: Callable[[PurePosixPath], PurePosixPath | None]) -> None:
+    """Unpack what `place` gives a path in `folder`."""
     try:
         with zipfile.ZipFile(arrived) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
@@ -180,11 +197,12 @@ def unzip(arrived: Path, folder: Path) -> None:
                 path = PurePosixPath(member.filename.replace("\\", "/"))
                 if path.is_absolute() or ".." in path.parts or ":" in member.filename:
                     raise DownloadError(f"the archive holds a path that leaves its folder: {member.filename!r}.")
-                if path.name.startswith(".") or "__MACOSX" in path.parts:
+                if path.name.startswith(".") or "__MACOSX" in path.parts or (wanted := place(path)) is None:
                     continue
-                with archive.open(member) as source, (folder / path.name).open("xb") as out:
+                (folder / wanted).parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, (folder / wanted).open("xb") as out:
                     shutil.copyfileobj(source, out, _CHUNK)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, RuntimeError, zlib.error) as error:
         raise DownloadError(f"what arrived is not a ZIP archive that can be read ({error}).") from error
-    except FileExistsError as error:
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise DownloadError(f"the archive holds two files named {Path(error.filename).name!r}.") from error

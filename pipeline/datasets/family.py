@@ -134,6 +134,10 @@ class FileFamily(Family):
     def download(self, name: str) -> Download:
         """Where the files come from and how to tell that they arrived."""
 
+    def folder(self, data: Path, name: str) -> Path:
+        """Folder where the files are put, by a download or by hand."""
+        return raw_folder(data, name)
+
     def source(self, name: str, lookup: Lookup) -> Source:
         """Source of a dataset; downloads its files where they are missing.
 
@@ -145,7 +149,7 @@ class FileFamily(Family):
             What arrived is something else.
         """
         if not (files := self.find(lookup.data, name)):
-            wanted, folder = self.download(name), raw_folder(lookup.data, name)
+            wanted, folder = self.download(name), self.folder(lookup.data, name)
             if not lookup.download:
                 raise MissingRawFilesError(
                     f"no raw files of {name!r}. Put {wanted.files} into {folder}, or allow the download of "
@@ -158,7 +162,7 @@ class FileFamily(Family):
     def info(self, name: str, data: Path) -> DatasetInfo:
         """Line of `leap datasets`."""
         if not (files := self.find(data, name)):
-            return DatasetInfo(self.card(name), "absent", path=raw_folder(data, name))
+            return DatasetInfo(self.card(name), "absent", path=self.folder(data, name))
         return DatasetInfo(self.card(name), "present", sum(path.stat().st_size for path in files), files[0].parent)
 
 

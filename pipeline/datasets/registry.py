@@ -21,7 +21,7 @@ FAMILIES: Registry[Family | type[Family]] = Registry(
         "triads": "leap.pipeline.datasets.triads:FAMILY",
         "letters": "leap.pipeline.datasets.letters:FAMILY",
         "romanesque": "leap.pipeline.datasets.romanesque:FAMILY",
-        "MoleculeNet": "leap.pipeline.datasets.hiv:FAMILY",
+        "MoleculeNet": "leap.pipeline.datasets.moleculenet:FAMILY",
         "heterophilous": "leap.pipeline.datasets.heterophilous:FAMILY",
         "TU": "leap.pipeline.datasets.tu:FAMILY",
     },

@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from leap.pipeline.datasets import catalog, download, heterophilous, hiv, resolve, tu
+from leap.pipeline.datasets import catalog, download, heterophilous, moleculenet, resolve, tu
 from leap.pipeline.datasets.download import Download, fetch_into, keep_as
 from leap.store.errors import DownloadError, MissingRawFilesError
 
@@ -30,7 +30,7 @@ def server(serve, monkeypatch):
     url, folder = serve
     monkeypatch.setattr(tu, "URL", url)
     monkeypatch.setattr(heterophilous, "URL", url)
-    monkeypatch.setattr(hiv, "URL", f"{url}/HIV.csv")
+    monkeypatch.setattr(moleculenet, "URL", url)
     return folder
 
 

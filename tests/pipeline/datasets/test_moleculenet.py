@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from leap.pipeline.canonical import canonicalize
-from leap.pipeline.datasets import hiv, resolve
-from leap.pipeline.datasets.hiv import read_smiles
+from leap.pipeline.datasets import moleculenet, resolve
+from leap.pipeline.datasets.smiles import read_smiles
 from leap.store.errors import InvalidInputError, MissingRawFilesError
 
 ODD = [
@@ -21,6 +21,9 @@ ODD = [
     "[CH3]",
     "N[C@@H](C)C(=O)O",
     "[2H]O[2H]",
+    "F/C=C/F",
+    "F/C=C\\F",
+    "[NH3]->[Cu]",
 ]
 
 
@@ -36,7 +39,9 @@ def assert_equal_to_pyg(smiles):
         inside = (ours.bonds[0] >= first) & (ours.bonds[0] < first + atoms)
         bonds = ours.bonds[:, inside] - first
         both = np.concatenate([bonds, bonds[::-1]], axis=1)
-        np.testing.assert_array_equal(both[:, np.lexsort(both[::-1])], theirs.edge_index.numpy())
+        order = np.lexsort(both[::-1])
+        np.testing.assert_array_equal(both[:, order], theirs.edge_index.numpy())
+        np.testing.assert_array_equal(np.tile(ours.bond_features[inside], (2, 1))[order], theirs.edge_attr.numpy())
         first += atoms
 
 
@@ -85,14 +90,14 @@ def test_unreadable_molecules_are_left_out_with_their_labels(table, capfd):
 
 def test_an_executor_changes_nothing_but_the_time(table, monkeypatch):
     pytest.importorskip("rdkit")
-    monkeypatch.setattr(hiv, "_CHUNK", 3)
-    source = resolve("hiv", data=table(*(f"{smiles},CI,{i % 2}" for i, smiles in enumerate(ODD))))
+    monkeypatch.setattr(moleculenet, "_CHUNK", 3)
+    source = resolve("hiv", data=table(*(f"{smiles},CI,{i % 2}" for i, smiles in enumerate(ODD[:8]))))
     seen = []
     with ThreadPoolExecutor(2) as executor:
         parallel = source.read(progress=lambda *step: seen.append(step), executor=executor)
     serial = source.read()
     assert seen == [(3, 8), (6, 8), (8, 8)]
-    for name in ("node_counts", "edges", "x", "y"):
+    for name in ("node_counts", "edges", "x", "y", "edge_attr"):
         np.testing.assert_array_equal(getattr(parallel, name), getattr(serial, name))
 
 
@@ -100,7 +105,7 @@ def test_an_executor_changes_nothing_but_the_time(table, monkeypatch):
     ("rows", "header", "message"),
     [
         (("CC,CI,2",), "smiles,activity,HIV_active", "line 2: HIV_active is '2'"),
-        (("CC,CI",), "smiles,activity,HIV_active", "line 2: HIV_active is None"),
+        (("CC,CI",), "smiles,activity,HIV_active", "line 2: 2 values, but there are 3 columns"),
         (("CC,0",), "smiles,active", "lacks the column HIV_active"),
         ((), "smiles,activity,HIV_active", "no molecules"),
     ],
@@ -126,7 +131,7 @@ def test_without_rdkit_the_error_names_the_extra_to_install(table, monkeypatch):
 def test_another_version_of_rdkit_gives_another_fingerprint(table, monkeypatch):
     source = resolve("hiv", data=table("CC,CI,0"))
     before = source.fingerprint()
-    monkeypatch.setattr(hiv, "_rdkit_version", lambda: "1.0")
+    monkeypatch.setattr(moleculenet, "rdkit_version", lambda: "1.0")
     assert source.fingerprint() != before
 
 
