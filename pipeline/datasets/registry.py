@@ -22,6 +22,7 @@ FAMILIES: Registry[Family | type[Family]] = Registry(
         "letters": "leap.pipeline.datasets.letters:FAMILY",
         "romanesque": "leap.pipeline.datasets.romanesque:FAMILY",
         "MoleculeNet": "leap.pipeline.datasets.moleculenet:FAMILY",
+        "OGB": "leap.pipeline.datasets.ogb:FAMILY",
         "heterophilous": "leap.pipeline.datasets.heterophilous:FAMILY",
         "TU": "leap.pipeline.datasets.tu:FAMILY",
     },
