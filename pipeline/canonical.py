@@ -12,7 +12,7 @@ from leap.pipeline.graphs import RawGraphs
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import Graphs
 from leap.store.graphs.ragged import pointers
-from leap.store.graphs.tasks import is_graph_task, is_node_task, is_regression
+from leap.store.graphs.tasks import NO_LABEL, is_graph_task, is_node_task, is_regression
 
 FeatureChoice = Literal["degree", "constant", "rwpe"]
 
@@ -246,6 +246,10 @@ def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDAr
         return _checked_targets(y.reshape(count, -1), owner), None
     if y.ndim != 1:
         raise InvalidInputError(f"labels must be one value a {owner}. Got shape {y.shape}.")
+    if raw.task == "node-classification" and raw.masks is not None and np.issubdtype(y.dtype, np.floating):
+        is_labelled = ~np.isnan(y)
+        if is_labelled.any() and not is_labelled.all():
+            return _partly_labelled(y, is_labelled)
     if np.issubdtype(y.dtype, np.floating) and not np.isfinite(y).all():
         at = int(np.flatnonzero(~np.isfinite(y))[0])
         raise InvalidInputError(f"the label of {owner} {at} is {y[at]}. Give every {owner} a label.")
@@ -255,6 +259,16 @@ def _coded_labels(raw: RawGraphs, num_graphs: int, num_nodes: int) -> tuple[NDAr
         kinds = ", ".join(sorted({type(value).__name__ for value in y.tolist()}))
         raise InvalidInputError(f"labels must be of one kind, but are {kinds}.") from error
     return codes.astype(np.int64).reshape(-1), values.tolist()
+
+
+def _partly_labelled(y: NDArray[Any], is_labelled: NDArray[np.bool_]) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return codes of the nodes that have a label, `NO_LABEL` for the others, and the labels."""
+    met, codes = np.unique(y[is_labelled], return_inverse=True)
+    if (odd := ~np.isfinite(met) | (met != np.floor(met)) | (np.abs(met) >= 2.0**53)).any():
+        raise InvalidInputError(f"the label of a node is {met[odd][0]}. Labels must be whole numbers, or NaN for none.")
+    out = np.full(len(y), NO_LABEL, dtype=np.int64)
+    out[is_labelled] = codes.reshape(-1)
+    return out, met.astype(np.int64).tolist()
 
 
 def _checked_multilabel(y: NDArray[Any]) -> NDArray[np.float32]:
@@ -338,15 +352,16 @@ def _check_splits(masks: dict[str, NDArray[np.bool_]]) -> None:
 
 def _check_masked_targets(y: NDArray[Any] | None, masks: dict[str, NDArray[np.bool_]] | None, task: str) -> None:
     """Refuse nodes without a target that a mask has, and datasets without any target at all."""
-    if y is None or task != "node-regression":
+    if y is None or not is_node_task(task):
         return
-    lacks = np.isnan(y).any(axis=1)
+    lacks = np.isnan(y).any(axis=1) if is_regression(task) else y == NO_LABEL
     if lacks.all():
         raise InvalidInputError("no node has all its targets: there is nothing to learn.")
+    noun = "target" if is_regression(task) else "label"
     for part, mask in (masks or {}).items():
         if (both := mask & lacks[:, None]).any():
             node, split = np.argwhere(both)[0]
             raise InvalidInputError(
-                f"node {node} is in the {part} mask of split {split}, but its target is missing (NaN). Give it one, or "
-                "take it out of the masks."
+                f"node {node} is in the {part} mask of split {split}, but its {noun} is missing (NaN). Give it "
+                "one, or take it out of the masks."
             )

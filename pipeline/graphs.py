@@ -20,7 +20,8 @@ class RawGraphs:
     x : (N, d) float (finite) or integer (categorical) features, or None where the data has none.
     y : labels as found, None without a task. Graph classification: (G,) of any comparable type. Graph regression: (G,)
         or (G, t) float. Graph multi-label: (G, t) float, 0 and 1, NaN where a label is missing. Node classification:
-        (N,) of any comparable type. Node regression: (N,) or (N, t) float, NaN only for nodes in no mask.
+        (N,) of any comparable type, or whole numbers as reals with NaN. Node regression: (N,) or (N, t) float. NaN only
+        for nodes in no mask.
     masks : {"train", "val", "test"} -> bool, one column per split, or None. For node tasks (N, S). For graph tasks
         (G, S), the official splits: their parts share no graph, may leave graphs out, and none is empty.
     edge_attr : (E, …) numbers of each entry of `edges`, or None; kept for export.

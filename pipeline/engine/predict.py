@@ -37,7 +37,7 @@ from leap.pipeline.training.requirements import SUBSTITUTES, feature_substitute
 from leap.store import Store
 from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError
-from leap.store.graphs.tasks import is_node_task, is_regression
+from leap.store.graphs.tasks import NO_LABEL, is_node_task, is_regression
 from leap.store.option import validated
 
 BATCH_SIZE = 16
@@ -344,7 +344,8 @@ def _known_labels(
         return None, f"the run predicts {facts.outputs} {what} and {name!r} has {y.shape[1]}, so there are no metrics."
     theirs, ours = summary["classes"], classes or []
     if set(theirs) <= set(ours):
-        return np.array([ours.index(value) for value in theirs], dtype=np.int64)[y], None
+        codes = np.array([*(ours.index(value) for value in theirs), NO_LABEL], dtype=np.int64)
+        return codes[y], None  # the code of no label is the last one, too
     return None, (
         f"the run knows the labels {_listed(ours)} and {name!r} has {_listed(theirs)}, so there are no metrics. Give "
         "the graphs the run's labels to have some."
@@ -352,11 +353,11 @@ def _known_labels(
 
 
 def _judged(objective: Objective, facts: DatasetFacts, predictions: NDArray[Any], y: NDArray[Any]) -> Metrics:
-    """Return the metrics of what can be judged: nodes need not have targets."""
-    if facts.task != "node-regression":
+    """Return the metrics of what can be judged: nodes need not have labels or targets."""
+    if not is_node_task(facts.task):
         return objective.metrics(predictions, y)
-    has_targets = ~np.isnan(y).any(axis=1)
-    return objective.metrics(predictions[has_targets], y[has_targets])
+    is_there = ~np.isnan(y).any(axis=1) if is_regression(facts.task) else y != NO_LABEL
+    return objective.metrics(predictions[is_there], y[is_there])
 
 
 def _listed(labels: list[Any]) -> str:

@@ -40,7 +40,8 @@ def to_pyg(
     """Return a stored dataset as a PyG `InMemoryDataset`.
 
     Graphs have `x`, `edge_index` (both directions of every edge), and `y`, masks, `edge_attr` and `pos` where the
-    dataset has them, in the shapes in which they came from PyG. Labels are 0…C-1.
+    dataset has them, in the shapes in which they came from PyG. Labels are 0…C-1, and -1 for nodes without
+    one.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from leap.store import Artifact
 from leap.store.errors import InvalidInputError
 from leap.store.graphs import StoredGraphs
 from leap.store.graphs.dataset import PARTS, Fold
+from leap.store.graphs.tasks import NO_LABEL
 
 SplitOrigin = Literal["official", "generated", "cross-validation"]
 COLUMNS_SHOWN = 10
@@ -149,6 +150,7 @@ def labels_of(dataset: Artifact) -> NDArray[Any]:
 
 
 def class_frequencies(dataset: Artifact) -> list[float]:
-    """Share of each class in the whole dataset."""
-    counts = np.bincount(labels_of(dataset), minlength=len(dataset.manifest.summary["classes"]))
+    """Share of each class in the whole dataset, nodes without a label left out."""
+    codes = labels_of(dataset)
+    counts = np.bincount(codes[codes != NO_LABEL], minlength=len(dataset.manifest.summary["classes"]))
     return [float(share) for share in counts / counts.sum()]

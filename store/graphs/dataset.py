@@ -41,7 +41,8 @@ class Graphs:
     indices : (2E,) int32 (int64 from 2**31 nodes on), neighbours, ascending in each row; symmetric.
     x : (N, d) float32, or int64 for categorical features (`is_categorical`).
     y : graph or node labels 0…C-1 (int64), float32 targets (G, t) or (N, t), float32 labels 0 and 1 (G, t) of a
-        multi-label task, or None. NaN stands for missing labels, and for targets of nodes outside the masks.
+        multi-label task, or None. NaN stands for missing labels, and for targets of nodes outside the masks;
+        `NO_LABEL` for their classes.
     classes : the original label of each code, JSON values; None unless a classification task.
     masks : {"train", "val", "test"} -> (N, S) bool for node tasks, one column per split; for graph tasks (G, S), the
         official splits; None without any.

@@ -5,6 +5,8 @@ from typing import Literal
 Task = Literal[
     "graph-classification", "graph-regression", "graph-multilabel", "node-classification", "node-regression", "none"
 ]
+NO_LABEL = -1
+"""Code of nodes without a class; no mask has them."""
 
 
 def is_graph_task(task: str | None) -> bool:
