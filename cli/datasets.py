@@ -10,12 +10,17 @@ from leap.cli.settings import Settings
 from leap.pipeline import datasets as sources
 from leap.pipeline.stages.context import data_folder
 
+MANY = ("TU", "GraphLand")
+"""Families that are listed in full only where that is asked for."""
+
 
 def datasets(
     settings: Settings,
     show_all: Annotated[
         bool,
-        typer.Option("--all", metavar=" ", help="Also list TU datasets whose files are not here, more than a hundred."),
+        typer.Option(
+            "--all", metavar=" ", help="Also list what is not here of TU, more than a hundred, and of GraphLand."
+        ),
     ] = False,
     long: Annotated[bool, typer.Option("--long", "-l", metavar=" ", help="Also show where each comes from.")] = False,
 ) -> None:
@@ -36,7 +41,7 @@ def datasets(
         ]
         print_json({"datasets": rows})
         return
-    is_hidden = [entry.presence == "absent" and entry.card.family == "TU" and not show_all for entry in entries]
+    is_hidden = [entry.presence == "absent" and entry.card.family in MANY and not show_all for entry in entries]
     shown = [
         {
             "name": entry.name,
@@ -51,6 +56,7 @@ def datasets(
     ]
     show_table(shown, right=("size",), fold=("licence", "source"))
     if any(is_hidden):
-        console.print(f"[dim]{sum(is_hidden)} more TU datasets can be downloaded by name: leap datasets --all[/]")
+        families = " and ".join(MANY)
+        console.print(f"[dim]{sum(is_hidden)} more of {families} can be downloaded by name: leap datasets --all[/]")
     folder = escape(str(data_folder(settings.data)))
     console.print(f"[dim]Raw files are looked for under {folder} (--data, LEAP_DATA).[/]")

@@ -23,6 +23,7 @@ FAMILIES: Registry[Family | type[Family]] = Registry(
         "romanesque": "leap.pipeline.datasets.romanesque:FAMILY",
         "MoleculeNet": "leap.pipeline.datasets.moleculenet:FAMILY",
         "OGB": "leap.pipeline.datasets.ogb:FAMILY",
+        "GraphLand": "leap.pipeline.datasets.graphland:FAMILY",
         "heterophilous": "leap.pipeline.datasets.heterophilous:FAMILY",
         "TU": "leap.pipeline.datasets.tu:FAMILY",
     },
