@@ -1,7 +1,8 @@
 """PyG `Data` objects to raw graphs: what each attribute means, and a sentence for all that cannot be kept."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,31 @@ def assemble(graphs: Sequence[Any], options: SourceOptions | None = None) -> Raw
         notes=notes | ({"shapes": shapes} if shapes else {}),
         remarks=(*_remarks(left_out, at_nodes, features, edges.weighted), *overlap),
     )
+
+
+def assemble_parts(parts: Mapping[str, Any], options: SourceOptions | None = None) -> RawGraphs:
+    """Lay the parts of an official split side by side, training graphs first; see `from_pyg`."""
+    if set(parts) != {"train", "val", "test"}:
+        raise InvalidInputError(f"parts must be train, val and test. Got {', '.join(map(str, parts)) or 'none'}.")
+    lists = {part: as_list(parts[part]) for part in ("train", "val", "test")}
+    for part, graphs in lists.items():
+        if not graphs:
+            raise InvalidInputError(f"the part {part} has no graphs: each needs some.")
+    raw = assemble([graph for graphs in lists.values() for graph in graphs], options)
+    if raw.masks is not None:
+        raise InvalidInputError(
+            "graphs have train_mask, val_mask and test_mask, and come in parts too. Give one of both."
+        )
+    if raw.task == "none" or raw.y is None:
+        return replace(raw, remarks=(*raw.remarks, "the parts are left out: graphs have no labels."))
+    owner = np.repeat(np.arange(len(lists)), [len(graphs) for graphs in lists.values()])
+    owner = np.repeat(owner, raw.node_counts) if is_node_task(raw.task) else owner
+    has_label = (
+        ~np.isnan(raw.y.reshape(len(raw.y), -1)).any(axis=1)
+        if is_node_task(raw.task) and raw.y.dtype.kind == "f"
+        else True
+    )
+    return replace(raw, masks={part: ((owner == code) & has_label)[:, None] for code, part in enumerate(lists)})
 
 
 def node_counts(graphs: Sequence[Any]) -> NDArray[np.int64]:

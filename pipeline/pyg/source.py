@@ -2,7 +2,7 @@
 
 import pickletools
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ def from_pyg(
     task: Task | None = None,
     splits: Any = None,
 ) -> Source:
-    """Make a source of PyG graphs in memory: a dataset, a list of `Data` or one `Data`.
+    """Make a source of PyG graphs in memory: a dataset, a list of `Data` or one `Data`; or three of them as a split.
+
+    ``from_pyg({"train": …, "val": …, "test": …}, name)`` has the graphs of all three, and their official split. For
+    labels of nodes, its parts are the nodes of those graphs.
 
     Edges are `edge_index` or the sparse matrix `adj_t`. Features are `x`, else `pos`; whole numbers are
     categories. `y` with one entry per graph is the graph's label (whole numbers, text, or reals that are all 0
@@ -59,6 +62,10 @@ def from_pyg(
     """
     names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
     options = SourceOptions(None if names is None else tuple(names), graph_label, node_label, task)
+    if isinstance(graphs, Mapping):
+        if splits is not None:
+            raise InvalidInputError("graphs come in parts, and splits are given too. Give one of both.")
+        return MemorySource(name, "pyg", pyg.reading.assemble_parts(graphs, options))
     raw = pyg.reading.assemble(pyg.reading.as_list(graphs), options)
     return MemorySource(name, "pyg", with_splits(raw, splits))
 

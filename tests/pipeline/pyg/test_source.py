@@ -14,7 +14,7 @@ from torch_geometric.io import fs
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import ToSparseTensor
 
-from leap.pipeline import Context, from_pyg, ingest
+from leap.pipeline import Context, from_pyg, ingest, to_pyg
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.datasets import SourceOptions, resolve
 from leap.store import Store
@@ -30,6 +30,11 @@ def graph(nodes=3, y=(1,), **fields):
         "y": None if y is None else torch.tensor(y),
     } | fields
     return Data(**{name: value for name, value in given.items() if value is not None})
+
+
+@pytest.fixture
+def context(tmp_path):
+    return Context(store=Store.open(tmp_path / "store"))
 
 
 def test_a_list_a_dataset_and_a_batch_are_the_same_graphs(tmp_path):
@@ -339,6 +344,62 @@ def test_bad_graphs_are_refused(case):
     graphs, message = BAD[case]
     with pytest.raises(InvalidInputError, match=message):
         from_pyg(graphs, "g")
+
+
+def test_three_datasets_are_one_with_their_official_split(context):
+    train, val, test = ([graph(n, (i % 2,)) for i, n in enumerate(sizes)] for sizes in ((3, 2, 4), (1, 2), (5,)))
+    source = from_pyg({"val": val, "test": test, "train": train}, "parts")
+    raw = source.read()
+    assert raw.node_counts.tolist() == [3, 2, 4, 1, 2, 5]
+    assert {part: np.flatnonzero(mask[:, 0]).tolist() for part, mask in raw.masks.items()} == {
+        "train": [0, 1, 2],
+        "val": [3, 4],
+        "test": [5],
+    }
+    assert source.fingerprint() != from_pyg([*train, *val, *test], "parts").fingerprint()
+    ingest(source, context=context)
+    (fold,) = to_pyg(context.store.find("dataset", "parts")).folds
+    assert [part.tolist() for part in fold] == [[0, 1, 2], [3, 4], [5]]
+
+
+def test_parts_of_graphs_with_labels_of_nodes_are_their_nodes():
+    train, val, test = ([graph(n, tuple(range(n))) for n in sizes] for sizes in ((3, 2), (2,), (4,)))
+    raw = from_pyg({"train": train, "val": val, "test": test}, "parts").read()
+    assert raw.task == "node-classification"
+    assert np.flatnonzero(raw.masks["train"][:, 0]).tolist() == [0, 1, 2, 3, 4]
+    assert np.flatnonzero(raw.masks["val"][:, 0]).tolist() == [5, 6]
+    assert np.flatnonzero(raw.masks["test"][:, 0]).tolist() == [7, 8, 9, 10]
+    gaps = from_pyg({"train": graph(y=[0.5, NAN, 1.5]), "val": graph(y=[0.5, 1, 2]), "test": graph(y=[0.5, 1, 2])}, "g")
+    assert gaps.read().masks["train"][:3, 0].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"train": graph(), "valid": graph(), "test": graph()}, "parts must be train, val and test. Got train, valid"),
+        ({"train": graph(), "val": [], "test": graph()}, "the part val has no graphs"),
+        ({"train": graph(), "val": 3, "test": graph()}, "Got int"),
+        (
+            dict.fromkeys(("train", "val", "test"), masked(train=HALF, val=HALF[::-1], test=HALF[::-1])),
+            "Give one of both",
+        ),
+    ],
+)
+def test_parts_that_are_no_split_are_refused(parts, message):
+    with pytest.raises(InvalidInputError, match=message):
+        from_pyg(parts, "parts")
+
+
+def test_parts_and_splits_are_not_given_together():
+    parts = {part: graph() for part in ("train", "val", "test")}
+    with pytest.raises(InvalidInputError, match="come in parts, and splits are given too"):
+        from_pyg(parts, "parts", splits={"train": [0], "val": [1], "test": [2]})
+
+
+def test_parts_without_labels_are_told_of():
+    raw = from_pyg({part: graph(y=None) for part in ("train", "val", "test")}, "parts").read()
+    assert raw.masks is None
+    assert raw.remarks == ("the parts are left out: graphs have no labels.",)
 
 
 with warnings.catch_warnings():  # torch would rather have nobody make these any more
