@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Table:
     targets : its columns of targets; None for all but `smiles` and `mol_id`.
     measured : whether targets are measurements, not 0 and 1.
     smiles : its column of molecules.
-    metric : what the table is judged by.
+    metric : what the table is judged by; None for RMSE, which R² ranks alike and the loss selects by.
     """
 
     file: str
@@ -56,7 +56,7 @@ class Table:
     targets: tuple[str, ...] | None = None
     measured: bool = False
     smiles: str = "smiles"
-    metric: str | None = "auroc"
+    metric: Literal["auroc", "average_precision"] | None = "auroc"
 
 
 TABLES = {
@@ -74,10 +74,10 @@ TABLES = {
         (1_128, 14_991),
         ("measured log solubility in mols per litre",),
         measured=True,
-        metric="rmse",
+        metric=None,
     ),
-    "freesolv": Table("SAMPL.csv", (642, 5_600), ("expt",), measured=True, metric="rmse"),
-    "lipo": Table("Lipophilicity.csv", (4_200, 113_600), ("exp",), measured=True, metric="rmse"),
+    "freesolv": Table("SAMPL.csv", (642, 5_600), ("expt",), measured=True, metric=None),
+    "lipo": Table("Lipophilicity.csv", (4_200, 113_600), ("exp",), measured=True, metric=None),
 }
 
 
@@ -233,7 +233,7 @@ class MoleculeNetFamily(FileFamily):
             "MoleculeNet",
             f"{URL}/{table.file}",
             metric=table.metric,
-            select="auroc" if table.metric == "auroc" else "loss",
+            select=table.metric or "loss",
             size=table.size,
             is_categorical=True,
             **known,

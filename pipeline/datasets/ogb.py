@@ -7,7 +7,7 @@ features.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from leap.pipeline.datasets.family import DatasetCard, FileFamily
 from leap.pipeline.datasets.source import Executor, Progress, Source, checked_name, fingerprint_files
 from leap.pipeline.graphs import RawGraphs, Task
 from leap.store.errors import InvalidInputError
+
+Judge = Literal["auroc", "average_precision", "accuracy"]
 
 URL = "https://snap.stanford.edu/ogb/data"
 
@@ -35,13 +37,13 @@ class Known:
     archive : below the address of all.
     split : folder of the official split.
     size : graphs and roughly their nodes.
-    metric : that OGB judges by.
+    metric : that OGB judges by; None for its RMSE, which R² ranks alike and the loss selects by.
     task : what is learned; "graph-classification" stands for any labels of 0 and 1.
     """
 
     archive: str
     size: tuple[int, int]
-    metric: str
+    metric: Judge | None
     task: Task = "graph-classification"
     split: str = "scaffold"
     licence: str = "MIT (OGB); cite MoleculeNet too"
@@ -52,7 +54,9 @@ class Known:
         return self.split == "scaffold"
 
 
-def _molecules(file: str, graphs: int, nodes: int, metric: str = "auroc", task: Task = "graph-classification") -> Known:
+def _molecules(
+    file: str, graphs: int, nodes: int, metric: Judge | None = "auroc", task: Task = "graph-classification"
+) -> Known:
     return Known(f"graphproppred/csv_mol_download/{file}.zip", (graphs, nodes), metric, task)
 
 
@@ -66,9 +70,9 @@ KNOWN = {
     "ogbg-molsider": _molecules("sider", 1_427, 48_000),
     "ogbg-moltox21": _molecules("tox21", 7_831, 145_000),
     "ogbg-moltoxcast": _molecules("toxcast", 8_576, 161_000),
-    "ogbg-molesol": _molecules("esol", 1_128, 14_991, "rmse", "graph-regression"),
-    "ogbg-molfreesolv": _molecules("freesolv", 642, 5_600, "rmse", "graph-regression"),
-    "ogbg-mollipo": _molecules("lipophilicity", 4_200, 113_600, "rmse", "graph-regression"),
+    "ogbg-molesol": _molecules("esol", 1_128, 14_991, None, "graph-regression"),
+    "ogbg-molfreesolv": _molecules("freesolv", 642, 5_600, None, "graph-regression"),
+    "ogbg-mollipo": _molecules("lipophilicity", 4_200, 113_600, None, "graph-regression"),
     "ogbn-arxiv": Known(
         "nodeproppred/arxiv.zip", (1, 169_343), "accuracy", "node-classification", "time", "ODC-BY (OGB, MAG)"
     ),
@@ -255,7 +259,7 @@ class OgbFamily(FileFamily):
             f"{URL}/{known.archive}",
             known.licence,
             metric=known.metric,
-            select="auroc" if known.metric == "auroc" else "accuracy" if known.metric == "accuracy" else "loss",
+            select=known.metric or "loss",
             size=known.size,
             is_categorical=known.is_molecular,
         )

@@ -309,6 +309,7 @@ def test_archives_of_something_else_are_refused_and_leave_nothing(content, messa
 
 def test_cards_say_what_ogb_judges_by():
     assert (dataset_card("ogbg-molhiv").metric, dataset_card("ogbg-molhiv").select) == ("auroc", "auroc")
-    assert (dataset_card("ogbg-molpcba").metric, dataset_card("ogbg-mollipo").metric) == ("average_precision", "rmse")
+    assert (dataset_card("ogbg-molpcba").metric, dataset_card("ogbg-molmuv").select) == ("average_precision",) * 2
+    assert (dataset_card("ogbg-mollipo").metric, dataset_card("ogbg-mollipo").select) == (None, "loss")
     assert dataset_card("ogbn-products").metric == "accuracy"
     assert (dataset_card("ogbg-molhiv").is_categorical, dataset_card("ogbn-arxiv").is_categorical) == (True, False)
