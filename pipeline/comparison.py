@@ -74,7 +74,7 @@ def compare(
     Parameters
     ----------
     datasets : names that `leap datasets` lists, or paths of your own graphs.
-    quick : a first look with one seed and few epochs, and said to be one.
+    quick : a first look with one seed and few epochs, and three splits of a node task; it is said to be one.
     selection : a part of the recommended networks, or other backbones, encodings and options than theirs.
     reading : how datasets are read.
     out : folder of the page.

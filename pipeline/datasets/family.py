@@ -28,6 +28,7 @@ class DatasetCard:
     select : what chooses the tested epoch, the validation "loss", "auroc", "average_precision" or "accuracy".
     stand_in_for : the real dataset that a generated one resembles in size and shape.
     size : graphs and nodes, to have an idea before anything is downloaded.
+    edges : how many there are, each counted once.
     is_categorical : whether features are codes of categories, not measurements.
     published_as : whether the paper prints numbers ("table", see `leap.pipeline.published`) or shows "boxes" only.
     published_settings : options that the paper set differently for this dataset.
@@ -42,6 +43,7 @@ class DatasetCard:
     select: Literal["loss", "auroc", "average_precision", "accuracy"] = "loss"
     stand_in_for: str | None = None
     size: tuple[int, int] | None = None
+    edges: int | None = None
     is_categorical: bool = False
     published_as: Literal["table", "boxes"] = "table"
     published_settings: dict[str, Any] = field(default_factory=dict)

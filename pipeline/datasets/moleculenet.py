@@ -227,6 +227,7 @@ class MoleculeNetFamily(FileFamily):
                 "licence": "NCI DTP AIDS antiviral screen, public; MoleculeNet asks to be cited",
                 "title": "HIV",
                 "published_as": "boxes",
+                "edges": 1_129_000,
             }
         return DatasetCard(
             name,

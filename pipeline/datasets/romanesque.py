@@ -91,7 +91,7 @@ def _words(rng: np.random.Generator, labels: NDArray[np.int64], words: int, clas
 
 FAMILY = GeneratedFamily(
     GeneratedSource(
-        embedded_card("romanesque", stand_in_for="roman-empire", size=(1, 22_662)),
+        embedded_card("romanesque", stand_in_for="roman-empire", size=(1, 22_662), edges=32_927),
         1,
         {"nodes": 22_662, "edges": 32_927, "features": 300, "classes": 18, "words": 4_500, "seed": 42},
         romanesque,

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 from leap import models
 from leap.pipeline.cluster import require_one_thread_each
 from leap.pipeline.datasets import dataset_card
+from leap.pipeline.engine.costs import Costs
 from leap.pipeline.engine.jobs import FoldJob, make_jobs
-from leap.pipeline.engine.plan import Costs
 from leap.pipeline.engine.prepare import Materials
 from leap.pipeline.engine.requests import RunRequest, run_name
 from leap.pipeline.engine.results import RESULTS, Finished, History, append

@@ -1,8 +1,7 @@
 """What runs would do and cost, without doing it: artifacts to make, folds to train, time to expect."""
 
 import os
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from leap import models
 from leap.pipeline.cluster import Workforce
 from leap.pipeline.datasets import dataset_card
 from leap.pipeline.derived import Recipe
+from leap.pipeline.engine.costs import Costs, size_of
 from leap.pipeline.engine.prepare import largest_first, with_inputs
 from leap.pipeline.engine.requests import RunRequest, run_fingerprint, run_name
 from leap.pipeline.engine.results import History
@@ -18,79 +18,11 @@ from leap.pipeline.engine.run_folder import RunFolder
 from leap.pipeline.engine.stacks import stack_size
 from leap.pipeline.stages.context import Context
 from leap.pipeline.stages.ingest import IngestOptions, dataset_request
-from leap.pipeline.training.options import TrainOptions, identity
+from leap.pipeline.training.options import TrainOptions
 from leap.pipeline.training.requirements import dataset_facts, recipes_for
 from leap.pipeline.training.splits import make_splits, part_sizes, split_count, splits_of
 from leap.store import Artifact, LeapError
 from leap.store.errors import MissingRawFilesError, UnknownDatasetError
-
-TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
-USUAL_EPOCHS = 60  # of a hundred, before training stops early
-# Of a network and step, in a stack where it can be.
-SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "mlp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
-SECONDS_OF_LEAP = {"leap-f": 2e-4, "leap-l": 4e-4, "leap-x": 4e-4}  # more in each step
-SECONDS_A_NODE = 2e-6
-NOT_COSTS = (
-    *("seed", "split_seed", "cross_validation", "folds", "epochs", "select", "lr", "class_weight"),
-    *("schedule", "warm_up", "weight_decay", "patience"),
-)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a fold is expected to take; `is_measured` if the same was done before."""
-
-    seconds: float
-    is_measured: bool
-
-
-class Costs:
-    """Expected costs of folds: as long as the same took before, else as the size of the dataset makes likely."""
-
-    def __init__(self, history: History) -> None:
-        seconds: dict[Hashable, list[float]] = defaultdict(list)
-        epochs: dict[Hashable, list[int]] = defaultdict(list)
-        for dataset, options, fold in history.folds():
-            for kind in _kinds(dataset, options):
-                seconds[kind].append(fold["seconds_an_epoch"])
-                epochs[kind].append(fold["epochs"])
-        self._seconds = {kind: sum(values) / len(values) for kind, values in seconds.items()}
-        self._epochs = {kind: sum(values) / len(values) for kind, values in epochs.items()}
-
-    def of_fold(self, dataset: str, options: TrainOptions, stored: Artifact | None) -> Cost | None:
-        """Return the cost of one fold; None if nothing is known about the dataset."""
-        name = dataset if stored is None else stored.manifest.dataset
-        for kind in _kinds(name, options):
-            if kind in self._seconds:
-                return Cost(self._seconds[kind] * min(self._epochs[kind], options.epochs), True)
-        size = _size(name, stored)
-        if size is None:
-            return None
-        usual = max(USUAL_EPOCHS, options.patience)
-        return Cost(_an_epoch(*size, options) * min(usual, options.epochs), False)
-
-
-def _size(dataset: str, stored: Artifact | None) -> tuple[int, int] | None:
-    """Return the numbers of graphs and nodes of a dataset, if they are known."""
-    if stored is not None:
-        return stored.manifest.summary["graphs"], stored.manifest.summary["nodes"]
-    return dataset_card(dataset).size
-
-
-def _kinds(dataset: str, options: TrainOptions) -> Iterator[Hashable]:
-    """Yield what makes two folds cost alike, from everything to the little that matters most."""
-    values: dict[str, Any] = identity(options.flat())
-    yield dataset, tuple(sorted((n, str(value)) for n, value in values.items() if n not in NOT_COSTS))
-    yield dataset, options.network.backbone, options.network.encoding, options.batch_size
-
-
-def _an_epoch(graphs: int, nodes: int, options: TrainOptions) -> float:
-    share = TRAINED_SHARE if graphs > 1 else 1.0
-    steps = max(1.0, graphs * share / options.batch_size)
-    network = options.network
-    a_step = SECONDS_A_STEP.get(network.backbone, 0.003) + SECONDS_OF_LEAP.get(network.leap or "", 0.0)
-    larger = (network.layers or 5) / 5 * ((network.hidden or 32) / 32) ** 0.5
-    return float(larger * (steps * a_step + nodes * (share + JUDGED_SHARE) * SECONDS_A_NODE))
 
 
 @dataclass(frozen=True)
@@ -323,7 +255,8 @@ def _look_up(dataset: str, reading: IngestOptions, context: Context) -> _Known:
 
 def known_size(dataset: str, reading: IngestOptions, context: Context) -> tuple[int, int] | None:
     """Return the numbers of graphs and nodes of a dataset as far as they are known without reading it."""
-    return dataset_card(dataset).size or _size(dataset, _look_up(dataset, reading, context).artifact)
+    size = size_of(dataset, _look_up(dataset, reading, context).artifact)
+    return dataset_card(dataset).size or (None if size is None else (size.graphs, size.nodes))
 
 
 def _known(dataset: Artifact) -> _Known:
@@ -349,10 +282,10 @@ def _planned(
     cost = costs.of_fold(request.name, options, artifact)
     seconds = 0.0 if is_done else None if cost is None else cost.seconds * (folds - folds_done)
     is_measured = cost is not None and cost.is_measured
-    size, together = _size(request.name, artifact), None
+    size, together = size_of(request.name, artifact), None
     if size is not None:
-        rows = size[1] / max(1, size[0]) * options.batch_size
-        together = stack_size(options.network, rows, stack, is_node_task=size[0] == 1)
+        rows = size.nodes / max(1, size.graphs) * options.batch_size
+        together = stack_size(options.network, rows, stack, is_node_task=size.graphs == 1)
     return PlannedRun(request, is_done, folds, folds_done, seconds, is_measured, together, is_done and known.is_absent)
 
 

@@ -8,8 +8,10 @@ from leap.pipeline.stages.ingest import IngestOptions
 
 PRESET, FIRST_LOOK = "compare", "compare-quick"
 DESCRIPTION = "Does LEAP help? The recommended encodings, with message passing and without."
-# Folds stay: they are what a difference is shown by.
+# Folds of graphs stay: they are what a difference is shown by.
 QUICK = {"seeds": 1, "epochs": 20}
+# On one graph an epoch is a single step, and all ten splits are of the same nodes.
+QUICK_ON_NODES = {"seeds": 1, "epochs": 40, "folds": 3}
 # Nodes of a graph, on average, from which attention between all pairs of them takes hours.
 LARGE = 2_000
 ON_LARGE_GRAPHS = {"nomp": "mlp"}
@@ -27,7 +29,8 @@ def comparison(
     Parameters
     ----------
     sizes : for each dataset its numbers of graphs and nodes, None if they are unknown.
-    is_first_look : few seeds and epochs, under a name of its own, so that such runs are known as what they are.
+    is_first_look : few seeds and epochs, and few splits of one graph, under a name of its own, so that such runs are
+        known as what they are.
     instead : values of options in place of the recommended; others than backbones and encodings are ignored.
 
     Examples
@@ -46,7 +49,10 @@ def comparison(
 
 
 def _on(grid: Grid, dataset: str, size: tuple[int, int] | None, is_first_look: bool, own: Axes) -> Grid:
-    axes = grid.axes | {"dataset": (dataset,)} | (axes_of(QUICK, "a first look") if is_first_look else {})
+    axes = grid.axes | {"dataset": (dataset,)}
+    if is_first_look:
+        is_one = size is not None and size[0] == 1
+        axes |= axes_of(QUICK_ON_NODES if is_one else QUICK, "a first look")
     if size is not None and size[1] > LARGE * size[0]:
         axes["backbone"] = tuple(ON_LARGE_GRAPHS.get(name, name) for name in axes["backbone"])
     return grid.model_copy(update={"axes": axes | own})

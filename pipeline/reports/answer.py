@@ -32,8 +32,8 @@ Effect = Literal["helps", "hurts", "mixed", "not shown", "not tested"]
 MOST_NAMED = 6  # datasets that the sentence about all of them names
 MOST_SETTINGS = 3  # that the sentence about runs with others names
 FIRST_LOOK = (
-    "This is a first look with few seeds and epochs: networks may not be trained to the end, and only large "
-    "differences show. Without --quick the comparison is complete."
+    "This is a first look with few seeds and epochs, and few splits of node tasks: networks may not be trained to the "
+    "end, and only large differences show. Without --quick the comparison is complete."
 )
 
 

@@ -166,6 +166,11 @@ def test_the_plan_trains_nothing_and_names_seeds_and_time(leap, tmp_path):
     quick = leap("compare", "letters-low", "--quick", "--plan", "--json").json
     assert (quick["runs"], quick["folds"], quick["name"]) == (10, 50, FIRST_LOOK)
     assert quick["seconds"] < planned["datasets"][0]["seconds"] / 3
+    nodes = leap("compare", "minesweeper", "--quick", "--plan", "--json").json
+    assert (nodes["runs"], nodes["folds"]) == (10, 30)
+    assert nodes["seconds"] * nodes["workers"] < 240
+    shorter = leap("compare", "minesweeper", "--quick", "--plan", "--json", "--epochs", "5").json
+    assert {run["epochs"] for run in shorter["run_list"]} == {5}
     assert not (tmp_path / "runs").exists()
 
 
