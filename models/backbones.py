@@ -6,8 +6,10 @@ zeros. What message passing needs from the edges is computed once for all layers
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -34,10 +36,12 @@ from leap.models.layers import (
     linear,
     transform_sequences,
 )
-from leap.models.messages import Weights, attend, gather, gcn_weights, sum_weights
+from leap.models.messages import MANY, Sums, Weights, attend, gather, gcn_weights, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class GraphBatch:
     rows: Rows | None = None
     graph_rows: Rows | None = None
     host_ptr: NDArray[np.int64] | None = None
+    _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def num_graphs(self) -> int:
@@ -73,6 +78,13 @@ class GraphBatch:
         """Return the same on a device, with the pointers kept on the host too."""
         edge_index, ptr, batch = (send(each, device) for each in (self.edge_index, self.ptr, self.batch))
         return replace(self, edge_index=edge_index, ptr=ptr, batch=batch, host_ptr=self.sequences())
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what is made of these graphs at the first call by this name."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
 
     def sequences(self) -> NDArray[np.int64]:
         """Return `ptr` as an array on the host."""
@@ -232,10 +244,16 @@ class SummingBackbone(LayeredBackbone):
 
     @override
     def along(self, x: Tensor, graphs: GraphBatch) -> Run:
-        weights = self.weights(graphs.edge_index, len(x))
+        edges = graphs.edge_index
+        if edges.shape[1] >= MANY and graphs.rows is None and is_compiled(x) and not torch.compiler.is_compiling():
+            sums: Callable[[Tensor], Tensor] = graphs.once(
+                self.weights.__qualname__, lambda: Sums(edges, self.weights(edges, len(x)))
+            )
+        else:
+            sums = partial(gather, edge_index=edges, weights=self.weights(edges, len(x)))
 
         def run(layer: nn.Module, states: Tensor, relu: bool, drop: Drop) -> Tensor:
-            summed = gather(states, graphs.edge_index, weights)
+            summed = sums(states)
             return linear(summed, *self.map_of(layer), graphs.rows, relu=relu, drop=drop.share, keys=drop.keys)
 
         return run

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from leap.models.addresses import check_compiled
 from leap.models.kernels.channel_loops import add_outer_products, add_products
-from leap.models.kernels.message_loops import attend_backward, attend_forward, sum_along_edges
+from leap.models.kernels.message_loops import attend_backward, attend_forward, sum_along_edges, sum_along_rows
 from leap.models.kernels.normalization import inverse_scale, normalize, spread_means, spread_scales
 from leap.models.kernels.threads import cut, share
 from leap.models.kernels.transforms import kernels_for
@@ -101,7 +101,7 @@ class _Dect(torch.autograd.Function):
         kernels = kernels_for(grid, s)
 
         def run(begin: int, end: int) -> None:
-            kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, out)
+            kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, True, out)
 
         share(run, groups, threads, blocks_per_thread=4)
         ctx.save_for_backward(x, directions, thresholds)
@@ -171,7 +171,7 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 
     def run(begin: int, end: int) -> None:
         for block, own in zip(blocks[begin:end], made[begin:end], strict=True):
-            known = (heights, offsets, inverse, grid, s, edge_weight, upstream)
+            known = (heights, offsets, inverse, grid, s, edge_weight, True, upstream)
             ctx.kernels.backward(*block, *index, *known, *own)
 
     share(run, len(blocks), threads)
@@ -248,6 +248,38 @@ def _sums(x: Tensor, edge_index: Tensor, source: int, edges: Tensor, own: Tensor
     addresses = (edges.data_ptr(), own.data_ptr(), x.data_ptr())
     if not sum_along_edges(ends[source], ends[1 - source], *addresses, *x.shape, out.data_ptr()):
         check_ids("edge_index", ends, len(x))
+    return out
+
+
+Lines = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+"""Edges by one of their ends: pointers (N + 1,), the other ends and the weights."""
+
+
+def fused_sums(x: Tensor, into: Lines, out_of: Lines, own: NDArray[np.float32]) -> Tensor:
+    """Evaluate `messages.gather` for float32 on the CPU, with edges sorted by target and by source."""
+    result: Tensor = _Sums.apply(x, into, out_of, own)
+    return result
+
+
+class _Sums(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, into: Lines, out_of: Lines, own: NDArray[np.float32]) -> Tensor:
+        ctx.known = (out_of, own)
+        return _row_sums(x, into, own)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        found: tuple[Tensor | None, ...] = (_row_sums(gradients[0], *ctx.known),)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("gather", found, (gradients[0],))
+        return *found, None, None, None
+
+
+def _row_sums(x: Tensor, lines: Lines, own: NDArray[np.float32]) -> Tensor:
+    x = x.contiguous()
+    check_compiled(x)
+    out = torch.empty_like(x)
+    sum_along_rows(*lines, own, x.data_ptr(), x.shape[1], out.data_ptr())
     return out
 
 

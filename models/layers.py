@@ -18,6 +18,7 @@ from typing_extensions import override
 from leap.models import grouped, noise
 from leap.models.addresses import is_compiled
 from leap.models.devices import send
+from leap.models.generator import dropout
 from leap.models.rows import Rows
 from leap.models.sequences import encode_sequences, self_attention
 
@@ -72,7 +73,7 @@ def linear(
         return grouped.linear(x, weight, bias, rows, relu=relu, drop=drop, keys=keys)
     out = functional.linear(x, weight, bias).to(x.dtype)
     out = out.relu() if relu else out
-    return functional.dropout(out, drop) if drop else out
+    return dropout(out, drop) if drop else out
 
 
 def dropped(x: Tensor, drop: Drop, rows: Rows | None) -> Tensor:
@@ -80,7 +81,7 @@ def dropped(x: Tensor, drop: Drop, rows: Rows | None) -> Tensor:
     if not drop.share:
         return x
     if rows is None:
-        return functional.dropout(x, drop.share)
+        return dropout(x, drop.share)
     assert drop.keys is not None
     return x * noise.dropout_factors(x, drop.share, drop.keys, rows)
 

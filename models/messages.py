@@ -7,11 +7,18 @@ backward; other types and devices through torch operations.
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from leap.models.fused import fused_attend, fused_gather
+from leap.models.fused import Lines, fused_attend, fused_gather, fused_sums
+from leap.models.kernels.message_loops import sort_by
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.neighborhoods import check_ids
+
+MANY = 2**16
+"""Edges from which on sorting them pays."""
 
 
 class Weights(NamedTuple):
@@ -53,6 +60,39 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
         return fused_gather(x, edge_index, *(part.to(x.dtype) for part in weights))
     messages = x[edge_index[0]] * weights.edges.to(x.dtype)[:, None]
     return (x * weights.own.to(x.dtype)[:, None]).index_add(0, edge_index[1], messages)
+
+
+class Sums:
+    """`gather` along the edges of one graph again and again: in its order of additions, in half the time.
+
+    Parameters
+    ----------
+    edge_index, weights : as for `gather`, for N nodes.
+
+    Raises
+    ------
+    InvalidInputError
+        As for `gather`.
+    """
+
+    def __init__(self, edge_index: Tensor, weights: Weights) -> None:
+        count = len(weights.own)
+        check_sums(weights.own[:, None], edge_index, weights)
+        ends, along = edge_index.cpu().numpy(), weights.edges.float().cpu().numpy()
+        check_ids("edge_index", ends, count)
+        self._own: NDArray[np.float32] = weights.own.float().cpu().numpy()
+        self._into, self._out_of = _lines(ends[1], ends[0], along, count), _lines(ends[0], ends[1], along, count)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return own[v] · x[v] + Σ_{u→v} edges[u→v] · x[u] for x (N, d) float32 on the CPU."""
+        if x.ndim != 2 or len(x) != len(self._own):
+            raise InvalidInputError(f"x must have shape ({len(self._own)}, d). Got {tuple(x.shape)}.")
+        return fused_sums(x, self._into, self._out_of, self._own)
+
+
+def _lines(ends: NDArray[np.int64], others: NDArray[np.int64], weights: NDArray[np.float32], count: int) -> Lines:
+    ptr, order = sort_by(ends, count)
+    return ptr, others[order].astype(np.int32), weights[order]
 
 
 def check_sums(x: Tensor, edge_index: Tensor, weights: Weights) -> None:

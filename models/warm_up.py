@@ -14,8 +14,9 @@ from leap.models import dect, grouped, kernels, noise
 from leap.models.adam import StackAdam
 from leap.models.channels import mix_channels, project_curves
 from leap.models.convolutions import sum_layers
+from leap.models.generator import LEAST, dropout
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
-from leap.models.messages import attend, gather, sum_weights
+from leap.models.messages import Sums, attend, gather, sum_weights
 from leap.models.rows import Rows
 from leap.models.sequences import encode_sequences, self_attention
 from leap.store import Neighborhoods
@@ -76,7 +77,9 @@ def _train(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
         dect(features, neighborhoods, directions, thresholds.requires_grad_(), 128.0).sum().backward()
     edges = torch.from_numpy(_cycle(0, len(x)))
     gather(features, edges, sum_weights(edges, len(x))).sum().backward()
+    Sums(edges, sum_weights(edges, len(x)))(features).sum().backward()
     attend(features, features[:, :2], edges).sum().backward()
+    dropout(torch.ones(LEAST), 0.5)
 
 
 def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
@@ -86,6 +89,7 @@ def _train_stack(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     hidden = grouped.linear(features, weight, None, rows, drop=0.5, keys=keys)
     normed = grouped.layer_norm(grouped.add_bias(hidden, bias, rows), bias, bias, rows, 1e-5)
     grouped.pool(self_attention(normed, ptr, drop=0.5, keys=keys, rows=rows), ptr).sum().backward()
+    noise.signs(noise.keys(0, 0, 0), rows.ptr, COLUMNS, features)
     directions = torch.from_numpy(kernels.random_directions(FEATURES, FEATURES)).float()[None].requires_grad_()
     thresholds = torch.from_numpy(kernels.threshold_grid(4, 1.1)).float()
     curves = dect(features, Neighborhoods(*hoods, hops=2), directions, thresholds, 128.0, rows=rows)

@@ -86,9 +86,10 @@ def forward(
     grid: Any,
     s: float,
     edge_weight: float,
+    joins: bool,
     out: Any,
 ) -> None:
-    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end."""
+    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end; `joins` matters on even grids only."""
     count, steps = heights.shape[1], len(grid)
     ratios = np.exp(-s * np.diff(grid))
     curve = np.empty((count, steps))
@@ -152,6 +153,7 @@ def backward(
     grid: Any,
     s: float,
     edge_weight: float,
+    joins: bool,
     upstream: Any,
     on_heights: Any,
     on_offsets: Any,

@@ -138,6 +138,66 @@ def _locate(
             rest[place] = np.float32(position - below)
 
 
+@kernel
+def _has_many(v: int, node_ptr: Any, edge_ptr: Any) -> bool:
+    """Whether a neighbourhood has more than twice as many edges as nodes."""
+    return edge_ptr[v + 1] - edge_ptr[v] > 2 * (node_ptr[v + 1] - node_ptr[v])
+
+
+@kernel
+def _room(begin: int, end: int, node_ptr: Any, edge_ptr: Any, rows: int, count: int, joins: bool) -> tuple[Any, Any]:
+    """Return room for `_shares`: of all nodes and of the largest neighbourhood with many edges."""
+    largest = 0
+    if joins:
+        for v in range(begin, end):
+            if _has_many(v, node_ptr, edge_ptr):
+                largest = max(largest, node_ptr[v + 1] - node_ptr[v])
+    return np.empty(rows if largest else 0, np.int32), np.empty(largest * count, np.float32)
+
+
+@kernel(error_model="numpy")
+def _shares(
+    v: int,
+    node_ptr: Any,
+    nodes: Any,
+    edge_ptr: Any,
+    tails: Any,
+    heads: Any,
+    heights: Any,
+    low: int,
+    count: int,
+    local: Any,
+    shares: Any,
+) -> bool:
+    """Fill how many edges are as high as each member, in each direction; False where that cannot be said.
+
+    An edge is as high as one of its ends, and so is its sigmoid; ends of equal height have half an edge each. This
+    cannot be said where a height is not finite, or where edges have other ends than members.
+    """
+    members, doubt = node_ptr[v + 1] - node_ptr[v], 0.0
+    for m in range(members):
+        u = nodes[node_ptr[v] + m]
+        local[np.uint64(u)] = m
+        for number in range(count):
+            shares[np.uint64(m * count + number)] = np.float32(0.0)
+            doubt += 0.0 * heights[np.uint64(u), np.uint64(low + number)]
+    if doubt != 0.0:
+        return False
+    for k in range(edge_ptr[v], edge_ptr[v + 1]):
+        a, b = np.uint64(tails[k]), np.uint64(heads[k])
+        first, second = local[a], local[b]
+        is_inside = 0 <= first < members and 0 <= second < members
+        if not is_inside or nodes[node_ptr[v] + first] != tails[k] or nodes[node_ptr[v] + second] != heads[k]:
+            return False
+        for number in range(count):
+            i = np.uint64(low + number)
+            one, other = heights[a, i], heights[b, i]
+            share = _ONE if one > other else (_HALF if one == other else np.float32(0.0))
+            shares[np.uint64(first * count + number)] += share
+            shares[np.uint64(second * count + number)] += _ONE - share
+    return True
+
+
 @kernel(error_model="numpy", fastmath={"contract"})
 def _exponentials(count: int, sharpness: Any, rest: Any, decay: Any, bits: Any, power: Any) -> None:
     """Fill `decay` with exp(sharpness · rest), not a number where `rest` is none; `power` is `bits` seen as float32."""
@@ -177,19 +237,30 @@ def forward(
     grid: Any,
     s: float,
     edge_weight: float,
+    joins: bool,
     out: Any,
 ) -> None:
-    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end."""
+    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end.
+
+    Parameters
+    ----------
+    joins : whether in neighbourhoods with many edges each of these counts with its higher end, see `_shares`.
+    """
     count, size = heights.shape[1], len(grid)
     step, rounding, reach, span, factors = _window(grid, s)
     sharpness, origin = np.float32(s * step), grid[0] / step
     anchor, rest, decay, bits, power = _scratch(count)
     curve, jumps = np.empty(count * size), np.empty((count, size + 1))
+    local, shares = _room(begin, end, node_ptr, edge_ptr, len(heights), count, joins)
     for v in range(begin, end):
         curve[:] = 0.0
         jumps[:] = 0.0
         members = node_ptr[v + 1] - node_ptr[v]
         total = members + edge_ptr[v + 1] - edge_ptr[v]
+        is_joined = joins and _has_many(v, node_ptr, edge_ptr)
+        if is_joined:
+            is_joined = _shares(v, node_ptr, nodes, edge_ptr, tails, heads, heights, 0, count, local, shares)
+        total = members if is_joined else total
         for done in range(0, total, _CHUNK):
             taken = min(_CHUNK, total - done)
             _locate(
@@ -201,6 +272,8 @@ def forward(
                 weight = _ONE if done + m < members else np.float32(-edge_weight)
                 for i in range(count):
                     place = np.uint64(m * count + i)
+                    if is_joined:
+                        weight = np.float32(1.0 - edge_weight * shares[np.uint64((done + m) * count + i)])
                     start = min(max(anchor[place] - reach + 1, 0), size - span)
                     first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(i * size + start)
                     own = decay[place]
@@ -236,6 +309,7 @@ def backward(
     grid: Any,
     s: float,
     edge_weight: float,
+    joins: bool,
     upstream: Any,
     on_heights: Any,
     on_offsets: Any,
@@ -248,6 +322,7 @@ def backward(
     sharpness, origin = np.float32(s * step), grid[0] / step
     anchor, rest, decay, bits, power = _scratch(count)
     slope, moved = np.empty(count), np.empty(count)
+    local, shares = _room(0, len(node_ptr) - 1, node_ptr, edge_ptr, len(heights), count, joins)
     # What thresholds outside the window add: zero, or not a number, by gradients or by heights that are none.
     unseen, lost = np.zeros(count, np.float32), np.float32(0.0)
     for v in range(len(node_ptr) - 1):
@@ -255,6 +330,10 @@ def backward(
         moved[:] = 0.0
         members = node_ptr[v + 1] - node_ptr[v]
         total = members + edge_ptr[v + 1] - edge_ptr[v]
+        is_joined = joins and _has_many(v, node_ptr, edge_ptr)
+        if is_joined:
+            is_joined = _shares(v, node_ptr, nodes, edge_ptr, tails, heads, heights, low, count, local, shares)
+        total = members if is_joined else total
         if span < size and total > 0:
             for i in range(count):
                 total_rise = np.float32(0.0)
@@ -274,6 +353,8 @@ def backward(
                 weight = np.float32(s) if done + m < members else np.float32(-edge_weight * s)
                 for i in range(count):
                     place = np.uint64(m * count + i)
+                    if is_joined:
+                        weight = np.float32(s * (1.0 - edge_weight * shares[np.uint64((done + m) * count + i)]))
                     start = min(max(anchor[place] - reach + 1, 0), size - span)
                     first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(start)
                     own, total_rise = decay[place], unseen[i]

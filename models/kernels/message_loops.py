@@ -6,7 +6,8 @@ import numpy as np
 
 from leap.models.kernels.border import lie_inside
 from leap.models.kernels.compiling import kernel
-from leap.models.kernels.lanes import array_at
+from leap.models.kernels.lanes import SIZE, array_at
+from leap.models.kernels.tiles import sum_rows
 
 
 @kernel
@@ -27,6 +28,35 @@ def sum_along_edges(source: Any, target: Any, edges: int, own: int, x: int, rows
         for i in range(columns):
             made[v, i] += weight * given[u, i]
     return True
+
+
+@kernel
+def sort_by(ends: Any, rows: int) -> Any:
+    """Return pointers (rows + 1,) and the order (E,) of edges by one of their ends, which lie inside; ties stay."""
+    ptr, order = np.zeros(rows + 1, np.int64), np.empty(len(ends), np.int64)
+    for e in range(len(ends)):
+        ptr[ends[e] + 1] += 1
+    for v in range(rows):
+        ptr[v + 1] += ptr[v]
+    place = ptr.copy()
+    for e in range(len(ends)):
+        order[place[ends[e]]] = e
+        place[ends[e]] += 1
+    return ptr, order
+
+
+@kernel
+def sum_along_rows(ptr: Any, ids: Any, edges: Any, own: Any, x: int, columns: int, out: int) -> None:
+    """Fill own[v] · x[v] plus the weighted rows ids[ptr[v]:ptr[v + 1]]; what `sum_along_edges` does to sorted edges.
+
+    Parameters
+    ----------
+    ptr, ids : int64 and int32, which were checked.
+    x, out : addresses of as many rows as there are pointers but one.
+    """
+    for v in range(len(ptr) - 1):
+        ids_at, edges_at, line = ids.ctypes.data, edges.ctypes.data, SIZE * v * columns
+        sum_rows(ptr[v], ptr[v + 1], ids_at, edges_at, own[v], x + line, x, columns, out + line)
 
 
 @kernel(error_model="numpy")

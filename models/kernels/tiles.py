@@ -241,6 +241,79 @@ def multiply_series(
         i += rows
 
 
+def _row_tile(width: int) -> Any:
+    """Return a function for loops that fills `width` elements: out[j] = own · x[row, j] + Σ_p w[p] x[ids[p], j].
+
+    It takes the first p and the one behind the last, the addresses of `ids` (int32) and `w`, the number `own`, the
+    addresses of its row and of `x`, the bytes from one row of that to the next, and the address of `out`.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        begin, end, ids, weights, own, row, x, step, out = arguments
+        lanes = min(width, FULL)
+        number, vector = ir.FloatType(), ir.VectorType(ir.FloatType(), lanes)
+        offsets = [ir.Constant(begin.type, j) for j in range(0, width, lanes)]
+        factor = repeated(builder, own, lanes)
+        starts = [builder.load(_place(builder, row, (j,), vector), align=SIZE) for j in offsets]
+        sums = [cgutils.alloca_once_value(builder, builder.fmul(factor, start)) for start in starts]
+        with cgutils.for_range_slice(builder, begin, end, ir.Constant(begin.type, 1)) as (p, _):
+            node = builder.load(_place(builder, ids, (p,), ir.IntType(32)), align=SIZE)
+            source = builder.add(x, builder.mul(builder.zext(node, step.type), step))
+            weight = builder.load(_place(builder, weights, (p,), number), align=SIZE)
+            factor = repeated(builder, weight, lanes)
+            for j, total in zip(offsets, sums, strict=True):
+                value = builder.load(_place(builder, source, (j,), vector), align=SIZE)
+                builder.store(builder.fadd(builder.load(total), builder.fmul(factor, value)), total)
+        for j, total in zip(offsets, sums, strict=True):
+            builder.store(builder.load(total), _place(builder, out, (j,), vector), align=SIZE)
+        return context.get_dummy_value()
+
+    def typed(
+        typing_context: Any,
+        begin: Any,
+        end: Any,
+        ids: Any,
+        weights: Any,
+        own: Any,
+        row: Any,
+        x: Any,
+        step: Any,
+        out: Any,
+    ) -> Any:
+        return types.void(*[types.intp] * 4, types.float32, *[types.intp] * 4), generate
+
+    return intrinsic(typed)
+
+
+_row_64, _row_32, _row_16, _row_8, _row_1 = (_row_tile(width) for width in (64, 32, 16, 8, 1))
+
+
+@kernel
+def sum_rows(begin: int, end: int, ids: int, weights: int, own: Any, row: int, x: int, columns: int, out: int) -> None:
+    """Fill out[j] = own · row[j] + Σ_p weights[p] x[ids[p], j] for begin ≤ p < end, added in this order.
+
+    Arrays are given by address; `ids` are int32 rows of `x`, which has `columns` as `row` and `out` have.
+    """
+    step, j = SIZE * columns, 0
+    while j < columns:
+        left, at = columns - j, SIZE * j
+        if left >= 64:
+            _row_64(begin, end, ids, weights, own, row + at, x + at, step, out + at)
+            j += 64
+        elif left >= 32:
+            _row_32(begin, end, ids, weights, own, row + at, x + at, step, out + at)
+            j += 32
+        elif left >= 16:
+            _row_16(begin, end, ids, weights, own, row + at, x + at, step, out + at)
+            j += 16
+        elif left >= 8:
+            _row_8(begin, end, ids, weights, own, row + at, x + at, step, out + at)
+            j += 8
+        else:
+            _row_1(begin, end, ids, weights, own, row + at, x + at, step, out + at)
+            j += 1
+
+
 @kernel
 def turn(source: int, step: int, height: int, width: int, target: int, target_step: int) -> None:
     """Fill the transpose of height × width elements."""

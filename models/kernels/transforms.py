@@ -74,7 +74,7 @@ def dect_forward(
     kernels = kernels_for(grid, scale_factor)
 
     def run(begin: int, end: int) -> None:
-        kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, edge_weight, out)
+        kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, edge_weight, False, out)
 
     share(run, len(out), threads, blocks_per_thread=4)
     return out

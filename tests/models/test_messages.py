@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from leap.models.messages import gather, gcn_weights, sum_weights
+from leap.models import backbones
+from leap.models.backbones import GraphBatch, make_backbone
+from leap.models.messages import Sums, gather, gcn_weights, sum_weights
+from leap.store.errors import InvalidInputError
 
 
 def random_graph(seed: int, nodes: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
@@ -50,3 +53,42 @@ def test_directed_edges_carry_gradients_backwards(dtype):
     assert out[:, 0].tolist() == [1, 2, 3]
     out.sum().backward()
     assert x.grad[:, 0].tolist() == [3, 2, 1]
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 16, 31, 64, 143])
+@pytest.mark.parametrize("of", [gcn_weights, sum_weights])
+def test_sums_along_sorted_edges_have_the_bits_of_those_along_listed_ones(columns, of):
+    generator = torch.Generator().manual_seed(columns)
+    edges = torch.randint(50, (2, 700), generator=generator)
+    weights, found = of(edges, 50), []
+    for operation in (Sums(edges, weights), lambda x: gather(x, edges, weights)):
+        x = torch.randn(50, columns, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        out = operation(x)
+        (out * torch.linspace(-1, 1, columns)).square().sum().backward()
+        found.append((out.detach(), x.grad))
+    for ours, other in zip(*found, strict=True):
+        assert torch.equal(ours, other)
+
+
+def test_sums_refuse_what_does_not_fit():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    with pytest.raises(InvalidInputError, match=r"must lie in 0…1, but span 0…2"):
+        Sums(edges, sum_weights(edges, 2))
+    sums = Sums(edges, sum_weights(edges, 3))
+    for wrong in (torch.zeros(2, 4), torch.zeros(3)):
+        with pytest.raises(InvalidInputError, match=r"x must have shape \(3, d\)"):
+            sums(wrong)
+    with pytest.raises(InvalidInputError, match="float64"):
+        sums(torch.zeros(3, 4, dtype=torch.float64))
+
+
+def test_the_sums_of_a_large_graph_are_those_of_its_listed_edges(monkeypatch):
+    edges = torch.randint(60, (2, 900), generator=torch.Generator().manual_seed(0))
+    x = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
+    for name in ("gcn", "gin"):
+        backbone, found = make_backbone(name, 4, 3), []
+        for many in (900, 901):
+            monkeypatch.setattr(backbones, "MANY", many)
+            graphs = GraphBatch(edges, torch.tensor([0, 60]), torch.zeros(60, dtype=torch.int64))
+            found += [backbone(x, graphs), backbone(x, graphs)]
+        assert all(torch.equal(found[0], each) for each in found)
