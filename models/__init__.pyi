@@ -14,4 +14,5 @@ from .registries import BackboneTraits as BackboneTraits
 from .registries import backbone_traits as backbone_traits
 from .transform import Statistics as Statistics
 from .transform import dect as dect
+from .transform import edge_weights as edge_weights
 from .transform import place as place

@@ -1,4 +1,4 @@
-"""Backbones that turn node features into scores: gcn, gat, gin and nomp, with the paper's sizes, and mlp.
+"""Backbones that turn node features into scores: gcn, gat, gin and nomp, with the paper's sizes, gine and mlp.
 
 Each maps (N, in_channels) to (N, out_channels). Summing a graph's rows gives the graph's scores; an empty graph's are
 zeros. What message passing needs from the edges is computed once for all layers.
@@ -27,6 +27,7 @@ from leap.models.layers import (
     AttentionLayer,
     BatchNorm,
     Drop,
+    EdgeSumLayer,
     MapAndBias,
     Noisy,
     SumLayer,
@@ -36,7 +37,7 @@ from leap.models.layers import (
     linear,
     transform_sequences,
 )
-from leap.models.messages import MANY, Sums, Weights, attend, gather, gcn_weights, sum_weights
+from leap.models.messages import MANY, Sums, Weights, attend, gather, gcn_weights, sum_messages, sum_weights
 from leap.models.registries import BACKBONES, backbone_traits
 from leap.models.rows import Rows
 from leap.store.errors import InvalidInputError
@@ -55,6 +56,10 @@ class GraphBatch:
     batch : (N,) int64, graph of each node.
     rows, graph_rows : of a stack, which nodes and which graphs belong to which network; None for one network.
     host_ptr : `ptr` as an array on the host, if it is known there.
+    edge_attr : (E, c) attributes of the edges in the order of `edge_index`, where the network needs them: int64
+        categories as they are stored, reals as backbones take them.
+    edge_rows : of a stack, which edges belong to which network.
+    edge_weights : (E,) what each edge weighs in transforms of whole graphs and neighbourhoods; None: all the same.
     """
 
     edge_index: Tensor
@@ -63,6 +68,9 @@ class GraphBatch:
     rows: Rows | None = None
     graph_rows: Rows | None = None
     host_ptr: NDArray[np.int64] | None = None
+    edge_attr: Tensor | None = None
+    edge_rows: Rows | None = None
+    edge_weights: Tensor | None = None
     _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -77,7 +85,22 @@ class GraphBatch:
     def to(self, device: torch.device | str) -> "GraphBatch":
         """Return the same on a device, with the pointers kept on the host too."""
         edge_index, ptr, batch = (send(each, device) for each in (self.edge_index, self.ptr, self.batch))
-        return replace(self, edge_index=edge_index, ptr=ptr, batch=batch, host_ptr=self.sequences())
+        moved = replace(self, edge_index=edge_index, ptr=ptr, batch=batch, host_ptr=self.sequences())
+        attributes, weights = (
+            None if each is None else send(each, device) for each in (self.edge_attr, self.edge_weights)
+        )
+        return replace(moved, edge_attr=attributes, edge_weights=weights)
+
+    def attributes(self) -> Tensor:
+        """Return the attributes of the edges (E, c), or say that the batch lacks them."""
+        if self.edge_attr is None:
+            raise InvalidInputError(
+                "the network needs attributes of the edges, and the batch has none. Give GraphBatch its edge_attr."
+            )
+        shape, edges = tuple(self.edge_attr.shape), self.edge_index.shape[1]
+        if self.edge_attr.ndim != 2 or shape[0] != edges:
+            raise InvalidInputError(f"edge_attr must have shape ({edges}, c), a row per edge. Got {shape}.")
+        return self.edge_attr
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what is made of these graphs at the first call by this name."""
@@ -107,7 +130,8 @@ class Backbone(nn.Module, ABC):
 
     `hidden` is passed on if it was chosen, and so is `layers` to one that has layers, and what else its traits say that
     it takes. One that takes LEAP in every layer is told how many columns come beside its states (`extra`), and lists
-    the `widths` of features, states and scores.
+    the `widths` of features, states and scores. One that takes attributes of edges is told how many columns they have
+    (`edge_channels`) and finds them as `graphs.attributes()`.
     """
 
     widths: list[int]
@@ -147,6 +171,7 @@ class LayeredBackbone(Backbone, Noisy):
     residual : whether a block adds to the states.
     feed_forward : whether a block has a second map; with its layer's own it is a feed-forward part.
     dropout : share of what every map but the last gives that is dropped in training.
+    edge_channels : columns of the attributes of edges, for layers that take them.
     """
 
     def __init__(
@@ -160,9 +185,10 @@ class LayeredBackbone(Backbone, Noisy):
         residual: bool = False,
         feed_forward: bool = False,
         dropout: float = 0.0,
+        edge_channels: int = 0,
     ) -> None:
         super().__init__()
-        self.residual, self.dropout = residual, dropout
+        self.residual, self.dropout, self.edge_channels = residual, dropout, edge_channels
         self.has_blocks = norm != "none" or residual or feed_forward
         self.sites = max(SITES, 2 * layers + 1)
         if not self.has_blocks:
@@ -328,6 +354,29 @@ class GinBackbone(SummingBackbone):
         return layer.nn.weight, layer.nn.bias
 
 
+class GineBackbone(LayeredBackbone):
+    """Sums over neighbours that see the edges: x[v] + Σ_{u→v} relu(x[u] + the edge's attributes, mapped), then a map.
+
+    Both maps are linear with a bias, as PyG's `GINEConv` has them around one linear map, and belong to their layer.
+    """
+
+    @override
+    def make_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        return EdgeSumLayer(in_channels, out_channels, self.edge_channels)
+
+    @override
+    def along(self, x: Tensor, graphs: GraphBatch) -> Run:
+        attributes, rows = graphs.attributes(), graphs.rows
+
+        def run(layer: nn.Module, states: Tensor, relu: bool, drop: Drop) -> Tensor:
+            assert isinstance(layer, EdgeSumLayer)
+            beside = linear(attributes, layer.lin.weight, layer.lin.bias, graphs.edge_rows)
+            summed = sum_messages(states, graphs.edge_index, beside)
+            return linear(summed, layer.nn.weight, layer.nn.bias, rows, relu=relu, drop=drop.share, keys=drop.keys)
+
+        return run
+
+
 class NompBackbone(Backbone, Noisy):
     """No message passing: one transformer encoder layer over the nodes of a graph, whatever its edges."""
 
@@ -377,8 +426,13 @@ def make_backbone(
     residual: bool = False,
     feed_forward: bool = False,
     dropout: float | None = None,
+    edge_channels: int = 0,
 ) -> Backbone:
     """Return a backbone by name; what is not given is its own, the paper's for built-in ones.
+
+    Parameters
+    ----------
+    edge_channels : columns of the attributes of edges; 0 for a backbone that is to do without.
 
     Raises
     ------
@@ -391,8 +445,14 @@ def make_backbone(
     if extra and not traits.takes_leap_in_every_layer:
         able = [other for other in BACKBONES if backbone_traits(other).takes_leap_in_every_layer]
         raise InvalidInputError(f"{name} takes nothing beside its states. Use {', '.join(able)}.")
+    if traits.needs_edges and not edge_channels:
+        raise InvalidInputError(f"{name} needs attributes of edges. Give edge_channels, how many columns they have.")
+    if edge_channels and not traits.takes_edges:
+        able = [other for other in BACKBONES if backbone_traits(other).takes_edges]
+        raise InvalidInputError(f"{name} takes no attributes of edges. Use {', '.join(able)}.")
     blocks = {"norm": norm, "residual": residual, "feed_forward": feed_forward} if traits.takes_blocks else {}
     given = {"hidden": hidden, "layers": layers, "extra": extra or None, "dropout": dropout, **blocks}
+    given["edge_channels"] = edge_channels or None
     chosen = {option: value for option, value in given.items() if value is not None}
     backbone: Backbone = BACKBONES[name](in_channels, out_channels, **chosen)
     return backbone

@@ -1,4 +1,4 @@
-"""Embeddings of categorical features, half as wide as each has distinct values."""
+"""Embeddings of categorical features of nodes and edges, half as wide as each has distinct values."""
 
 from collections.abc import Sequence
 
@@ -19,6 +19,7 @@ class CategoricalEmbedding(nn.Module):
     ----------
     codes : for each column its distinct values, ascending; they need not be consecutive. A column with c values gets
         c // 2 dimensions, so that one that is constant gets none.
+    noun : what a column is called in messages.
 
     Examples
     --------
@@ -30,8 +31,9 @@ class CategoricalEmbedding(nn.Module):
     lookup: Tensor
     starts: Tensor
 
-    def __init__(self, codes: Sequence[Sequence[int]]) -> None:
+    def __init__(self, codes: Sequence[Sequence[int]], noun: str = "feature") -> None:
         super().__init__()
+        self.noun = noun
         widths = [len(values) // 2 for values in codes]
         if not any(widths):
             widths[0] = 1  # something has to be said about a node
@@ -55,8 +57,8 @@ class CategoricalEmbedding(nn.Module):
         if x.device.type == "cpu" and len(places) and int(places.min()) < 0:  # others look after their indices
             node, column = (places < 0).nonzero()[0].tolist()
             raise InvalidInputError(
-                f"categorical feature {column} has the value {int(x[node, column])}, which was not among the values "
-                "that the network was made for."
+                f"categorical {self.noun} {column} has the value {int(x[node, column])}, which was not among the "
+                "values that the network was made for."
             )
         owners = 0 if rows is None else rows.owners(x.device)
         vectors = []

@@ -191,6 +191,7 @@ class LEAP(nn.Module):
         neighborhoods: Neighborhoods | Sequence[Neighborhoods],
         stats: Statistics | Sequence[Statistics] | None = None,
         *,
+        edge_weights: Tensor | Sequence[Tensor] | None = None,
         rows: Rows | None = None,
     ) -> Tensor:
         """Encode every node.
@@ -200,6 +201,8 @@ class LEAP(nn.Module):
         x : (N, in_channels) features.
         neighborhoods : of the N nodes; a sequence, one for each hop count, with several hops.
         stats : mean and scale of each neighbourhood, computed from these very features (see `dect`).
+        edge_weights : what each edge of the neighbourhoods weighs, times `edge_weight` (see `models.edge_weights`); a
+            sequence, one tensor for each hop count, with several hops.
         rows : which nodes belong to which network, for the encoders of a `Stack`.
 
         Returns
@@ -208,10 +211,12 @@ class LEAP(nn.Module):
         """
         hoods = self._per_hop(neighborhoods)
         known = [None] * len(hoods) if stats is None else [stats] if isinstance(stats, Statistics) else list(stats)
+        weights: list[Tensor | None] = [edge_weights] if isinstance(edge_weights, Tensor) else [*(edge_weights or ())]
+        weights = weights or [None] * len(hoods)
         columns = []
-        for number, (hood, statistics) in enumerate(zip(hoods, known, strict=True)):
+        for number, (hood, statistics, weight) in enumerate(zip(hoods, known, weights, strict=True)):
             directions = self._encoder(number).unit_directions()  # once, as each call normalizes them
-            transform = self._transform(x, hood, number, statistics, directions, rows)
+            transform = self._transform(x, hood, number, statistics, directions, rows, weight)
             columns.append(self._project(transform, number, directions, rows))
         if self.place:
             columns += [place(x, hood, statistics) for hood, statistics in zip(hoods, known, strict=True)]
@@ -231,6 +236,7 @@ class LEAP(nn.Module):
         stats: Statistics | None,
         directions: Tensor,
         rows: Rows | None = None,
+        weights: Tensor | None = None,
     ) -> Tensor:
         if not isinstance(x, Tensor) or (x.dtype != directions.dtype and not torch.is_autocast_enabled(x.device.type)):
             kind, wanted = type(x).__name__, str(directions.dtype).removeprefix("torch.")
@@ -241,8 +247,9 @@ class LEAP(nn.Module):
         if x.ndim != 2 or x.shape[1] != self.in_channels:
             raise InvalidInputError(f"x must have shape (N, {self.in_channels}). Got {tuple(x.shape)}.")
         thresholds = self._encoder(number).thresholds
+        edge_weight = self.edge_weight if weights is None else self.edge_weight * weights
         return dect(
-            x, neighborhoods, directions, thresholds, self.scale, stats=stats, edge_weight=self.edge_weight, rows=rows
+            x, neighborhoods, directions, thresholds, self.scale, stats=stats, edge_weight=edge_weight, rows=rows
         )
 
     def project(self, transform: Tensor, number: int = 0, *, rows: Rows | None = None) -> Tensor:

@@ -16,7 +16,7 @@ from leap.models.layers import Noisy
 from leap.models.network_config import LEAP_PARTS, DatasetFacts, NetworkConfig, transform_name, uses_cached_transform
 from leap.models.projections import make_projection
 from leap.models.registries import ENCODINGS
-from leap.models.transform import Statistics, place
+from leap.models.transform import Statistics, edge_weights, place
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
 
@@ -167,7 +167,10 @@ class LeapEncoding(NodeEncoding):
         if self.source != "features":
             x = nodes.encoding(self.source).flatten(1).to(x.dtype)
         stats = [nodes.stats[count] for count in self.leap.hops] if self.has_stats and nodes.stats else None
-        out: Tensor = self.leap(x, hoods, stats, rows=rows)
+        graphs, weights = nodes.graphs, None
+        if graphs.edge_weights is not None:
+            weights = [edge_weights(hood, graphs.edge_index, graphs.edge_weights) for hood in hoods]
+        out: Tensor = self.leap(x, hoods, stats, edge_weights=weights, rows=rows)
         return out
 
 

@@ -13,7 +13,15 @@ from torch import Tensor
 
 from leap.models.addresses import check_compiled
 from leap.models.kernels.channel_loops import add_outer_products, add_products
-from leap.models.kernels.message_loops import attend_backward, attend_forward, sum_along_edges, sum_along_rows
+from leap.models.kernels.compiling import read_only
+from leap.models.kernels.message_loops import (
+    add_messages,
+    add_messages_backward,
+    attend_backward,
+    attend_forward,
+    sum_along_edges,
+    sum_along_rows,
+)
 from leap.models.kernels.normalization import inverse_scale, normalize, spread_means, spread_scales
 from leap.models.kernels.threads import cut, share
 from leap.models.kernels.transforms import kernels_for
@@ -35,12 +43,16 @@ def fused_dect(
     thresholds: Tensor,
     scale: float,
     stats: tuple[Tensor, Tensor] | None,
-    edge_weight: float,
+    edge_weight: float | Tensor,
     rows: Rows | None = None,
 ) -> Tensor:
-    """Evaluate `dect` for float32 on the CPU; `index` comes from `index_arrays`, thresholds ascend and are finite."""
+    """Evaluate `dect` for float32 on the CPU; `index` comes from `index_arrays`, thresholds ascend and are finite.
+
+    Weights of single edges (K,) count as constants.
+    """
     mean, width = (None, None) if stats is None else stats
-    result: Tensor = _Dect.apply(x, directions, thresholds, index, scale, mean, width, edge_weight, rows)
+    weights = _weights(edge_weight, index)
+    result: Tensor = _Dect.apply(x, directions, thresholds, index, scale, mean, width, weights, rows)
     return result
 
 
@@ -53,6 +65,12 @@ def fused_statistics(x: Tensor, node_ptr: NDArray[Any], members: NDArray[Any]) -
 def fused_gather(x: Tensor, edge_index: Tensor, edges: Tensor, own: Tensor) -> Tensor:
     """Evaluate `messages.gather` for float32 on the CPU, with weights of the edges and of the nodes themselves."""
     result: Tensor = _Gather.apply(x, edge_index, edges, own)
+    return result
+
+
+def fused_messages(x: Tensor, edge_index: Tensor, along: Tensor) -> Tensor:
+    """Evaluate `messages.sum_messages` for float32 on the CPU."""
+    result: Tensor = _Messages.apply(x, edge_index, along)
     return result
 
 
@@ -78,7 +96,7 @@ class _Dect(torch.autograd.Function):
         s: float,
         mean: Tensor | None,
         width: Tensor | None,
-        edge_weight: float,
+        edge_weights: NDArray[np.float64],
         rows: Rows | None,
     ) -> Tensor:
         """Return the transform (n, D, T) of n neighbourhoods, or of other groups of nodes."""
@@ -101,13 +119,13 @@ class _Dect(torch.autograd.Function):
         kernels = kernels_for(grid, s)
 
         def run(begin: int, end: int) -> None:
-            kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weight, True, out)
+            kernels.forward(begin, end, *index, heights, offsets, inverse, grid, s, edge_weights, True, out)
 
         share(run, groups, threads, blocks_per_thread=4)
         ctx.save_for_backward(x, directions, thresholds)
         ctx.kernels = kernels
         ctx.saved = (features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre)
-        ctx.scalars = (s, edge_weight, threads, rows)
+        ctx.known = (s, edge_weights, threads, rows)
         return torch.from_numpy(out)
 
     @staticmethod
@@ -144,6 +162,16 @@ class _Statistics(torch.autograd.Function):
         return *found, None, None
 
 
+def _weights(edge_weight: float | Tensor, index: Index) -> NDArray[np.float64]:
+    """Return one weight for all edges, or one per edge, in memory of our own."""
+    if not isinstance(edge_weight, Tensor):
+        return read_only(np.array([edge_weight]), np.float64)
+    weights = edge_weight.detach().double().numpy().copy()
+    if weights.shape != index[3].shape:
+        raise InvalidInputError(f"{len(index[3])} edges need as many weights. Got shape {weights.shape}.")
+    return read_only(weights, np.float64)
+
+
 def _copied(index: Index) -> Index:
     """Return arrays of our own: a gradient belongs to what was seen, whatever the caller does with theirs meanwhile."""
     node_ptr, nodes, edge_ptr, tails, heads = index
@@ -152,7 +180,7 @@ def _copied(index: Index) -> Index:
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     features, basis, grid, index, heights, offsets, extent, inverse, farthest, centre = ctx.saved
-    s, edge_weight, threads, rows = ctx.scalars
+    s, edge_weights, threads, rows = ctx.known
     upstream = gradient.contiguous().numpy()
     (nodes, count), groups = heights.shape, len(extent)
     needs_x, needs_directions, needs_thresholds = ctx.needs_input_grad[:3]
@@ -171,7 +199,7 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 
     def run(begin: int, end: int) -> None:
         for block, own in zip(blocks[begin:end], made[begin:end], strict=True):
-            known = (heights, offsets, inverse, grid, s, edge_weight, True, upstream)
+            known = (heights, offsets, inverse, grid, s, edge_weights, True, upstream)
             ctx.kernels.backward(*block, *index, *known, *own)
 
     share(run, len(blocks), threads)
@@ -281,6 +309,35 @@ def _row_sums(x: Tensor, lines: Lines, own: NDArray[np.float32]) -> Tensor:
     out = torch.empty_like(x)
     sum_along_rows(*lines, own, x.data_ptr(), x.shape[1], out.data_ptr())
     return out
+
+
+class _Messages(torch.autograd.Function):
+    """For the way back a truth value per entry is kept, not the messages themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edge_index: Tensor, along: Tensor) -> Tensor:
+        x, along = x.contiguous(), along.contiguous()
+        check_compiled(x, along)
+        ends, out, is_on = edge_index.numpy(), torch.empty_like(x), np.empty(tuple(along.shape), np.bool_)
+        if not add_messages(ends[0], ends[1], along.data_ptr(), x.data_ptr(), *x.shape, is_on, out.data_ptr()):
+            check_ids("edge_index", ends, len(x))
+        ctx.save_for_backward(edge_index)
+        ctx.is_on = is_on
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (edge_index,) = ctx.saved_tensors  # torch raises if it was changed in place
+        upstream, ends = gradients[0].contiguous(), edge_index.numpy()
+        check_compiled(upstream)
+        on_x, on_along = torch.empty_like(upstream), upstream.new_empty(ctx.is_on.shape)
+        known = (ctx.is_on, upstream.data_ptr(), *upstream.shape, on_x.data_ptr(), on_along.data_ptr())
+        if not add_messages_backward(ends[0], ends[1], *known):
+            check_ids("edge_index", ends, len(upstream))
+        found: tuple[Tensor | None, ...] = (on_x, on_along)
+        if torch.is_grad_enabled():
+            found = refuse_second_derivatives("sum_messages", found, (gradients[0],))
+        return found[0], None, found[1]
 
 
 class _Attend(torch.autograd.Function):

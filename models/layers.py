@@ -234,6 +234,18 @@ class AttentionLayer(MapAndBias):
         _glorot(self.att_dst)
 
 
+class EdgeSumLayer(nn.Module):
+    """The parameters of PyG's `GINEConv` with one linear map and another of the edges; `eps` is zero."""
+
+    def __init__(self, in_channels: int, out_channels: int, edge_channels: int) -> None:
+        super().__init__()
+        self.nn = nn.Linear(in_channels, out_channels)
+        self.register_buffer("eps", torch.zeros(1))
+        self.lin = nn.Linear(edge_channels, in_channels)
+        self.nn.reset_parameters()
+        self.lin.reset_parameters()
+
+
 class SumLayer(nn.Module):
     """The parameters of PyG's `GINConv` with one linear map; `eps`, the node's own extra weight, is zero."""
 

@@ -1,4 +1,4 @@
-"""Sums over neighbours and attention to them, each as one operation: what gcn, gin and gat do in every layer.
+"""Sums over neighbours and attention to them, each as one operation: what gcn, gin, gine and gat do in every layer.
 
 Small graphs pay for every torch call. On the CPU, float32 goes through a compiled loop over the edges, forward and
 backward; other types and devices through torch operations.
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leap.models.fused import Lines, fused_attend, fused_gather, fused_sums
+from leap.models.fused import Lines, fused_attend, fused_gather, fused_messages, fused_sums
 from leap.models.kernels.message_loops import sort_by
 from leap.store.errors import InvalidInputError
 from leap.store.graphs.neighborhoods import check_ids
@@ -62,6 +62,33 @@ def gather(x: Tensor, edge_index: Tensor, weights: Weights) -> Tensor:
     return (x * weights.own.to(x.dtype)[:, None]).index_add(0, edge_index[1], messages)
 
 
+def sum_messages(x: Tensor, edge_index: Tensor, along: Tensor) -> Tensor:
+    """Return x[v] + Σ_{e: u→v} relu(x[u] + along[e]) for every node v; differentiable in `x` and `along`.
+
+    Parameters
+    ----------
+    x : (N, d).
+    edge_index : (2, E) int64, source and target.
+    along : (E, d), what is known of each edge.
+
+    Raises
+    ------
+    InvalidInputError
+        For edges that join other than the N nodes, or shapes that do not fit.
+    """
+    check_edge_list(edge_index)
+    if x.ndim != 2 or tuple(along.shape) != (edge_index.shape[1], x.shape[1]):
+        raise InvalidInputError(
+            f"x must have shape (N, d) and what stands along {edge_index.shape[1]} edges shape (E, d). Got "
+            f"{tuple(x.shape)} and {tuple(along.shape)}."
+        )
+    is_plain = torch.compiler.is_compiling() or along.device != x.device or along.dtype != x.dtype
+    if x.device.type == "cpu" and x.dtype == torch.float32 and not is_plain:
+        return fused_messages(x, edge_index, along)
+    messages = (x[edge_index[0]] + along.to(x.dtype)).relu()
+    return x.index_add(0, edge_index[1], messages)
+
+
 class Sums:
     """`gather` along the edges of one graph again and again: in its order of additions, in half the time.
 
@@ -103,7 +130,7 @@ def check_sums(x: Tensor, edge_index: Tensor, weights: Weights) -> None:
             f"x must have shape (N, d), with a weight for each edge and node. Got {tuple(x.shape)}, and {counts[0]} "
             f"and {counts[1]} weights for {edge_index.shape[-1]} edges."
         )
-    _check_edge_list(edge_index)
+    check_edge_list(edge_index)
 
 
 def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) -> Tensor:
@@ -129,7 +156,7 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
             f"x must have shape (N, d) and scores (N, 2). Got {tuple(x.shape)} and {tuple(scores.shape)}."
         )
     if x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling():
-        _check_edge_list(edge_index)
+        check_edge_list(edge_index)
         return fused_attend(x, scores.to(x.dtype), edge_index, slope)
     source, target = edge_index
     logits = torch.nn.functional.leaky_relu(scores[source, 0] + scores[target, 1], slope)
@@ -139,7 +166,7 @@ def attend(x: Tensor, scores: Tensor, edge_index: Tensor, slope: float = 0.2) ->
     return torch.zeros_like(x).index_add(0, target, x[source] * weights[:, None])
 
 
-def _check_edge_list(edge_index: Tensor) -> None:
+def check_edge_list(edge_index: Tensor) -> None:
     """Refuse a tensor that is no (2, E) list of integers; whether they are rows, the kernels find out."""
     kind = edge_index.dtype
     is_number = not (kind.is_floating_point or kind.is_complex or kind == torch.bool)

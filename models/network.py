@@ -1,5 +1,6 @@
 """`Network`: features, encodings and a backbone put together for a dataset and its task."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,6 +48,9 @@ class Network(nn.Module):
         if config.whole and of_nodes:
             raise InvalidInputError("--whole adds to the scores of graphs, and this is a node task. Leave it out.")
         self.embedding = None if facts.codes is None else CategoricalEmbedding(facts.codes)
+        _check_edges(config, facts)
+        is_embedded = config.sees_edges and facts.edge_codes is not None
+        self.edge_embedding = CategoricalEmbedding(facts.edge_codes or (), "edge attribute") if is_embedded else None
         width = facts.features if self.embedding is None else self.embedding.out_channels
         looks_at_features = self.looks_at_graphs or (config.leap is not None and config.leap_on == "features")
         needs_coordinates = self.embedding is not None and looks_at_features
@@ -83,6 +87,7 @@ class Network(nn.Module):
             config.residual,
             config.feed_forward,
             config.dropout,
+            _edge_channels(config, facts, self.edge_embedding),
         )
         self.backbone = backbone
         if config.leap_every_layer:
@@ -107,6 +112,8 @@ class Network(nn.Module):
         return scores.float() if scores.dtype == torch.bfloat16 else scores
 
     def _scores(self, x: Tensor, nodes: NodeData) -> Tensor:
+        if self.config.needs_edge_attr:
+            nodes = self._with_edges(nodes)
         graphs = nodes.graphs
         features = x if self.embedding is None else self.embedding(x, graphs.rows)
         points = features if self.coordinates is None else mlp(self.coordinates, features, graphs.rows)
@@ -120,6 +127,19 @@ class Network(nn.Module):
             return rows
         scores = graphs.pool(rows) if self.config.pooling == "sum" else graphs.mean(rows)
         return scores if self.whole is None else scores + self.whole(points, graphs)
+
+    def _with_edges(self, nodes: NodeData) -> NodeData:
+        """Return nodes whose edges have the columns that the backbone takes, and weights for the transform."""
+        graphs, column = nodes.graphs, self.config.edge_weight_from
+        attributes = graphs.attributes()
+        if attributes.shape[1] != self.facts.edge_features:
+            raise InvalidInputError(
+                f"edge_attr must have shape (E, {self.facts.edge_features}). Got {tuple(attributes.shape)}."
+            )
+        weights = None if column is None else attributes[:, column]
+        if self.edge_embedding is not None:
+            attributes = self.edge_embedding(attributes, graphs.edge_rows)
+        return replace(nodes, graphs=replace(graphs, edge_attr=attributes, edge_weights=weights))
 
     def _widen(self, nodes: NodeData) -> Widen | None:
         if not len(self.layer_encodings):
@@ -137,9 +157,35 @@ class Network(nn.Module):
         counts |= {name: _count(part) for name, part in self.encodings.items()}
         counts["every layer"] = _count(self.layer_encodings)
         counts["whole graphs"] = 0 if self.whole is None else _count(self.whole)
-        counts["embedding"] = sum(_count(part) for part in (self.embedding, self.coordinates) if part is not None)
+        embeddings = (self.embedding, self.coordinates, self.edge_embedding)
+        counts["embedding"] = sum(_count(part) for part in embeddings if part is not None)
         shown = {name: count for name, count in counts.items() if count or name == "backbone"}
         return shown | {"total": sum(counts.values())}
+
+
+def _check_edges(config: NetworkConfig, facts: DatasetFacts) -> None:
+    """Refuse networks that need attributes of edges which are not there, or not of the kind that is needed."""
+    column = config.edge_weight_from
+    if config.sees_edges and not facts.edge_features:
+        raise InvalidInputError(f"{config.backbone} needs attributes of edges, and the edges have none.")
+    if column is None:
+        return
+    if column >= facts.edge_features:
+        raise InvalidInputError(
+            f"edge_weight_from is {column}, and the edges have {facts.edge_features} columns of attributes, counted "
+            "from 0."
+        )
+    if facts.edge_codes is not None:
+        raise InvalidInputError(
+            f"edge_weight_from is {column}, and the attributes of the edges are categories, which cannot weigh "
+            "anything. Store measurements as reals."
+        )
+
+
+def _edge_channels(config: NetworkConfig, facts: DatasetFacts, embedding: CategoricalEmbedding | None) -> int:
+    if not config.sees_edges:
+        return 0
+    return facts.edge_features if embedding is None else embedding.out_channels
 
 
 def count_parameters(config: NetworkConfig, facts: DatasetFacts) -> dict[str, int]:

@@ -82,6 +82,10 @@ def _leap_without_place(kind: Kind) -> bool:
     return kind.has_leap and "leap-x" not in kind.parts
 
 
+def _weighted(kind: Kind) -> bool:
+    return kind.is_global or kind.has_leap
+
+
 def needed(option: str) -> Callable[[Kind], bool]:
     """Return when an option matters that LEAP has, and maybe stored encodings too."""
     return lambda kind: kind.has_leap or kind.takes(option)
@@ -94,6 +98,10 @@ def _transformed(option: str) -> Callable[[Kind], bool]:
 
 def _layered(kind: Kind) -> bool:
     return not kind.is_global
+
+
+def _may_see_edges(kind: Kind) -> bool:
+    return kind.traits.takes_edges and not kind.traits.needs_edges
 
 
 def _in_blocks(kind: Kind) -> bool:
@@ -209,6 +217,18 @@ class NetworkConfig(Options):
             published=2.0,
         ),
     ] = 1.0
+    edge_weight_from: Annotated[
+        int | None,
+        Field(ge=0, lt=2**16),
+        Option(
+            help="Weigh each edge by this column of the edges' attributes too, counted from 0.",
+            panel=TRANSFORM,
+            metavar="COLUMN",
+            matters=_weighted,
+            compared="ablation",
+            came_later=True,
+        ),
+    ] = None
     learn_thresholds: Annotated[
         bool, Option(help="Learn the thresholds too.", panel=TRANSFORM, matters=_leap, compared="ablation")
     ] = False
@@ -225,7 +245,7 @@ class NetworkConfig(Options):
     leap_every_layer: Annotated[
         bool,
         Option(
-            help="LEAP of the hidden states too, before every layer of gcn, gat or gin.",
+            help="LEAP of the hidden states too, before every layer of gcn, gat, gin or gine.",
             panel=TRANSFORM,
             matters=_leap,
             compared="ablation",
@@ -307,6 +327,15 @@ class NetworkConfig(Options):
             came_later=True,
         ),
     ] = None
+    with_edges: Annotated[
+        bool,
+        Option(
+            help="Messages of gps see the attributes of edges, as those of gine always do.",
+            panel=NETWORK,
+            matters=_may_see_edges,
+            came_later=True,
+        ),
+    ] = False
     pooling: Annotated[
         Literal["sum", "mean"],
         Option(help="A graph's scores are the {choices} of its nodes'.", panel=NETWORK, matters=_layered),
@@ -371,7 +400,11 @@ class NetworkConfig(Options):
         if self.leap_on != "features" and not self.leap:
             raise ValueError(f"leap_on {self.leap_on} needs the encoding {' or '.join(LEAPS)}")
         if self.leap_every_layer and not (self.leap and traits.takes_leap_in_every_layer):
-            raise ValueError(f"leap_every_layer needs the encoding {' or '.join(LEAPS)}, and gcn, gat or gin")
+            raise ValueError(f"leap_every_layer needs the encoding {' or '.join(LEAPS)}, and gcn, gat, gin or gine")
+        if self.with_edges and not traits.takes_edges:
+            raise ValueError(f"{self.backbone} takes no attributes of edges; use gine or gps, or leave with_edges out")
+        if self.edge_weight_from is not None and not (self.leap or traits.looks_at_graphs):
+            raise ValueError(f"edge_weight_from needs the encoding {' or '.join(LEAPS)}, or dect-4k or dect-65k")
         if (self.place or self.whole) and not self.leap:
             raise ValueError(f"{'place' if self.place else 'whole'} needs the encoding {' or '.join(LEAPS)}")
         return self
@@ -392,6 +425,16 @@ class NetworkConfig(Options):
         return self.leap not in (None, "leap-f")
 
     @property
+    def sees_edges(self) -> bool:
+        """Whether the backbone takes attributes of edges."""
+        return self.with_edges or backbone_traits(self.backbone).needs_edges
+
+    @property
+    def needs_edge_attr(self) -> bool:
+        """Whether batches must carry attributes of edges."""
+        return self.sees_edges or self.edge_weight_from is not None
+
+    @property
     def shows_place(self) -> bool:
         """Whether a node's place in its neighbourhood stands beside LEAP."""
         return self.place or self.leap == "leap-x"
@@ -405,6 +448,8 @@ class DatasetFacts(BaseModel):
     features : number of feature columns.
     codes : for categorical features, the distinct values of each column, ascending; None for measurements.
     outputs : number of classes, targets or, of a multi-label task, labels.
+    edge_features : number of columns of the edges' attributes; 0 for networks that do without.
+    edge_codes : as `codes`, for categorical attributes of edges.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -413,6 +458,8 @@ class DatasetFacts(BaseModel):
     codes: tuple[tuple[int, ...], ...] | None = None
     outputs: int = Field(ge=1)
     task: TaskName = "graph-classification"
+    edge_features: int = Field(default=0, ge=0)
+    edge_codes: tuple[tuple[int, ...], ...] | None = None
 
 
 def transform_name(hops: int) -> str:
@@ -422,9 +469,8 @@ def transform_name(hops: int) -> str:
 
 def uses_cached_transform(config: NetworkConfig, *, is_categorical: bool) -> bool:
     """Whether LEAP's transform never changes while training, so that the store's `dect` is used."""
-    return (
-        config.leap == "leap-f" and config.leap_on == "features" and not is_categorical and not config.learn_thresholds
-    )
+    is_fixed = config.leap == "leap-f" and not config.learn_thresholds and config.edge_weight_from is None
+    return is_fixed and config.leap_on == "features" and not is_categorical
 
 
 def needs_neighborhoods(config: NetworkConfig, *, is_categorical: bool) -> bool:

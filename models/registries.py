@@ -4,7 +4,7 @@ An installed package offers parts through the entry-point groups `leap.encodings
 `leap.backbones`, or registers them with a decorator: `@BACKBONES.register("name")`. Nothing here imports torch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leap.store.registry import Registry
@@ -23,6 +23,8 @@ class BackboneTraits:
     takes_leap_in_every_layer : its layers take columns beside the states (`extra`, `widen`).
     takes_blocks : its layers can be made blocks (`norm`, `residual`, `feed_forward`).
     takes_dropout : what it drops while it is trained can be chosen (`dropout`).
+    takes_edges : it can be given attributes of edges (`edge_channels`).
+    needs_edges : it takes them always; others only if that is chosen (`with_edges`).
     can_stack : its `forward` obeys `graphs.rows`, so that several networks can be trained as one.
     """
 
@@ -31,6 +33,8 @@ class BackboneTraits:
     takes_leap_in_every_layer: bool = False
     takes_blocks: bool = False
     takes_dropout: bool = False
+    takes_edges: bool = False
+    needs_edges: bool = False
     can_stack: bool = False
 
 
@@ -41,9 +45,10 @@ _BUILTIN = {
     "gcn": ("leap.models.backbones:GcnBackbone", _LAYERED),
     "gat": ("leap.models.backbones:GatBackbone", _LAYERED),
     "gin": ("leap.models.backbones:GinBackbone", _LAYERED),
+    "gine": ("leap.models.backbones:GineBackbone", replace(_LAYERED, takes_edges=True, needs_edges=True)),
     "nomp": ("leap.models.backbones:NompBackbone", BackboneTraits(takes_dropout=True, can_stack=True)),
     "mlp": ("leap.models.backbones:MlpBackbone", _LAYERED),
-    "gps": ("leap.models.gps:GpsBackbone", BackboneTraits(has_layers=True, takes_dropout=True)),
+    "gps": ("leap.models.gps:GpsBackbone", BackboneTraits(has_layers=True, takes_dropout=True, takes_edges=True)),
     "dect-4k": ("leap.models.global_dect:SmallGlobalDect", BackboneTraits(looks_at_graphs=True)),
     "dect-65k": ("leap.models.global_dect:LargeGlobalDect", BackboneTraits(looks_at_graphs=True)),
 }

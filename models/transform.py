@@ -20,9 +20,11 @@ from leap.models.devices import in_full_precision
 from leap.models.fused import Index, fused_dect, fused_statistics
 from leap.models.kernels.border import index_arrays
 from leap.models.kernels.normalization import inverse_scale, is_constant
+from leap.models.messages import check_edge_list
 from leap.models.rows import Rows
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
+from leap.store.graphs.neighborhoods import check_ids
 
 if TYPE_CHECKING:
     from leap.models.backbones import GraphBatch
@@ -46,10 +48,10 @@ def dect(
     scale: float,
     *,
     stats: Statistics | tuple[Tensor, Tensor] | None = None,
-    edge_weight: float = 1.0,
+    edge_weight: float | Tensor = 1.0,
     rows: Rows | None = None,
 ) -> Tensor:
-    """Transform every neighbourhood: Σ_nodes σ(s (t_j - h_u)) - edge_weight · Σ_edges σ(s (t_j - max(h_a, h_b))).
+    """Transform every neighbourhood: Σ_nodes σ(s (t_j - h_u)) - Σ_edges w · σ(s (t_j - max(h_a, h_b))).
 
     Heights are h_u = ⟨θ_i, (x(u) - mean) / (scale + 1e-6)⟩ inside each neighbourhood. Differentiable in features,
     directions and thresholds; without `stats` also through the mean and scale of the features.
@@ -66,7 +68,9 @@ def dect(
     thresholds : (T,) in any order.
     scale : s, the steepness of the sigmoid; positive and finite.
     stats : mean and scale of each neighbourhood, computed earlier from these very features; they count as constants.
-    edge_weight : finite; 1 gives the Euler characteristic, 2 the published code, which met each edge twice.
+    edge_weight : w, finite; 1 gives the Euler characteristic, 2 the published code, which met each edge twice. A
+        tensor (K,) has a weight for each entry of `neighborhoods.edges`, as `edge_weights` makes it; where that
+        requires a gradient, the plain operations serve float32 on the CPU too.
     rows : which nodes belong to which network of a stack; directions may then be (S, d, D), one set per network.
 
     Returns
@@ -103,10 +107,16 @@ def graph_dect(
     *,
     edge_weight: float = 1.0,
 ) -> Tensor:
-    """Transform every graph of a batch as `dect` transforms a neighbourhood: (G, D, T), zeros for an empty graph."""
-    fits = _fits(thresholds, scale, edge_weight)
-    if fits and x.device.type == "cpu" and x.dtype == torch.float32:
-        return fused_dect(x, _whole_graphs(graphs), directions, thresholds, scale, None, edge_weight, graphs.rows)
+    """Transform every graph of a batch as `dect` transforms a neighbourhood: (G, D, T), zeros for an empty graph.
+
+    Where the batch has weights of its edges, each edge's is multiplied by `edge_weight`.
+    """
+    weights = None if graphs.edge_weights is None else edge_weight * graphs.edge_weights
+    fits = _fits(thresholds, scale, edge_weight if weights is None else weights)
+    if fits and x.device.type == "cpu" and x.dtype == torch.float32 and not _is_learned(weights):
+        index = _whole_graphs(graphs)
+        one = edge_weight if weights is None else _of_pairs(weights, graphs.edge_index)
+        return fused_dect(x, index, directions, thresholds, scale, None, one, graphs.rows)
     # The host does not know which of an edge's two directions comes first: both count, half each.
     nodes, edges = torch.arange(len(x), device=x.device), graphs.edge_index
     members = _Members(nodes, graphs.batch, graphs.ptr.diff(), edges, graphs.batch[edges[0]])
@@ -119,7 +129,7 @@ def graph_dect(
             thresholds.to(kind),
             scale,
             None,
-            edge_weight / 2,
+            edge_weight / 2 if weights is None else weights / 2,
             graphs.rows,
             graphs.graph_rows,
         )
@@ -135,6 +145,83 @@ def _whole_graphs(graphs: "GraphBatch") -> Index:
         order = np.argsort(tails, kind="stable")
         tails, heads = tails[order], heads[order]
     return index_arrays(ptr, np.arange(nodes), np.searchsorted(tails, ptr), np.stack([tails, heads]), nodes)
+
+
+def _of_pairs(weights: Tensor, edge_index: Tensor) -> Tensor:
+    """Return the weight of each undirected edge in the order of `_whole_graphs`: the mean of its two directions."""
+    tails, heads = edge_index.numpy()
+    one, other = np.flatnonzero(tails < heads), np.flatnonzero(tails > heads)
+    if len(weights) != len(tails) or len(one) != len(other):
+        raise InvalidInputError(
+            f"edge_weights must have an entry per edge, and each edge both directions. Got {len(weights)} weights, and "
+            f"{len(one)} edges one way, {len(other)} the other."
+        )
+    one, other = one[np.lexsort((heads[one], tails[one]))], other[np.lexsort((tails[other], heads[other]))]
+    return (weights[torch.from_numpy(one)] + weights[torch.from_numpy(other)]) / 2
+
+
+def edge_weights(neighborhoods: Neighborhoods, edge_index: Tensor, weights: Tensor) -> Tensor:
+    """Return the weight of each edge of the neighbourhoods, from those of the edges of their graph.
+
+    An edge whose two directions have different weights has the mean of both. Differentiable in `weights`.
+
+    Parameters
+    ----------
+    neighborhoods : of the graph's nodes.
+    edge_index : (2, E) edges of the graph, in one direction or both.
+    weights : (E,) of its entries.
+
+    Returns
+    -------
+    (K,), in the order of `neighborhoods.edges`; `dect` takes it as `edge_weight`.
+
+    Raises
+    ------
+    InvalidInputError
+        For shapes that do not fit, and neighbourhoods with an edge that the graph lacks.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from leap.pipeline import khop
+    >>> edges = torch.tensor([[0, 1], [1, 2]])
+    >>> hoods = khop(edges, 3)
+    >>> hoods.edges.tolist()
+    [[0, 0, 1, 1], [1, 1, 2, 2]]
+    >>> edge_weights(hoods, edges, torch.tensor([0.5, 2.0])).tolist()
+    [0.5, 0.5, 2.0, 2.0]
+    """
+    check_neighborhoods(neighborhoods)
+    check_edge_list(edge_index)
+    _check_tensor("weights", weights, (edge_index.shape[1],), edge_index.device)
+    on_host = weights.device.type == "cpu"
+    if on_host:
+        hoods = neighborhoods.numpy()
+        nodes = max(0, np.size(hoods.node_ptr) - 1)
+        *_, first, second = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, nodes)
+        check_ids("edge_index", edge_index.numpy(), nodes)
+        tails, heads = (torch.from_numpy(ends.astype(np.int64)) for ends in (first, second))
+    else:
+        nodes = len(neighborhoods.node_ptr) - 1
+        tails, heads = neighborhoods.torch().to(weights.device).edges.long()
+    if not edge_index.shape[1]:
+        if len(tails):
+            raise InvalidInputError(f"neighbourhoods have {len(tails)} edges, and their graph has none.")
+        return weights.new_zeros(0)
+    keys, order = (edge_index[0] * nodes + edge_index[1]).sort(stable=True)
+    found = weights[order]
+    total, count = weights.new_zeros(len(tails)), torch.zeros_like(tails)
+    for wanted in (tails * nodes + heads, heads * nodes + tails):
+        place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
+        is_there = keys[place] == wanted
+        total, count = total + torch.where(is_there, found[place], 0.0), count + is_there
+    if on_host and len(count) and not int(count.min()):
+        edge = int((count == 0).nonzero()[0])
+        raise InvalidInputError(
+            f"neighbourhoods have an edge of the nodes {int(tails[edge])} and {int(heads[edge])}, which edge_index "
+            "lacks. Both must be of the same graph."
+        )
+    return total / count
 
 
 class _Members(NamedTuple):
@@ -208,7 +295,7 @@ def _dect(
     thresholds: Tensor,
     scale: float,
     stats: Statistics | tuple[Tensor, Tensor] | None,
-    edge_weight: float,
+    edge_weight: float | Tensor,
     rows: Rows | None,
 ) -> Tensor:
     check_neighborhoods(neighborhoods)
@@ -221,13 +308,13 @@ def _dect(
     hoods = neighborhoods.numpy() if on_host else neighborhoods
     _check(x, hoods, directions, thresholds, scale, stats, edge_weight, rows)
     statistics = None if stats is None else (stats[0].detach(), stats[1].detach())
-    numbers = (float(scale), statistics, float(edge_weight))
+    numbers = (float(scale), statistics, edge_weight if isinstance(edge_weight, Tensor) else float(edge_weight))
     fits = _fits(thresholds, scale, edge_weight)
     if on_host:  # on others torch looks after its indices, and nothing waits for numbers from there
         node_ptr, nodes, edge_ptr, *ends = index_arrays(
             hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, len(x)
         )
-        if fits and x.dtype == torch.float32:
+        if fits and x.dtype == torch.float32 and not _is_learned(edge_weight):
             index, order = (node_ptr, nodes, edge_ptr, ends[0], ends[1]), None
             if not bool((thresholds[1:] > thresholds[:-1]).all()):
                 thresholds, order = thresholds.sort()
@@ -240,10 +327,17 @@ def _dect(
     return out.to(x.dtype)
 
 
-def _fits(thresholds: Tensor, scale: float, edge_weight: float) -> bool:
-    """Whether float32 holds what comes up on the way; of thresholds on other devices the host does not know."""
+def _is_learned(edge_weight: float | Tensor | None) -> bool:
+    return isinstance(edge_weight, Tensor) and edge_weight.requires_grad and torch.is_grad_enabled()
+
+
+def _fits(thresholds: Tensor, scale: float, edge_weight: float | Tensor) -> bool:
+    """Whether float32 holds what comes up on the way; of what is on other devices the host does not know."""
     if thresholds.device.type == "cpu" and not thresholds.isfinite().all():  # as when learning them diverges
         return False
+    if isinstance(edge_weight, Tensor):
+        is_known = edge_weight.device.type == "cpu" and len(edge_weight) > 0
+        edge_weight = float(edge_weight.detach().abs().max()) if is_known else 1.0
     return scale * max(1.0, abs(edge_weight)) < LARGEST_FACTOR
 
 
@@ -271,7 +365,7 @@ def _check(
     thresholds: Tensor,
     scale: float,
     stats: Statistics | tuple[Tensor, Tensor] | None,
-    edge_weight: float,
+    edge_weight: float | Tensor,
     rows: Rows | None,
 ) -> None:
     nodes, dim = x.shape
@@ -296,7 +390,12 @@ def _check(
             )
     if not 0 < scale < math.inf:
         raise InvalidInputError(f"scale must be positive and finite. Got {scale}.")
-    if not math.isfinite(edge_weight):
+    if isinstance(edge_weight, Tensor):
+        _check_tensor("edge_weight", edge_weight, tuple(neighborhoods.edges.shape)[-1:], x.device)
+        if x.device.type == "cpu" and not bool(edge_weight.isfinite().all()):
+            at = int((~edge_weight.isfinite()).nonzero()[0])
+            raise InvalidInputError(f"edge_weight must be finite. Got {edge_weight[at].item()} for edge {at}.")
+    elif not math.isfinite(edge_weight):
         raise InvalidInputError(f"edge_weight must be finite. Got {edge_weight}.")
     if thresholds.numel() == 0 or directions.shape[-1] == 0:
         raise InvalidInputError("dect needs at least one direction and one threshold.")
@@ -331,7 +430,7 @@ def plain_dect(
     thresholds: Tensor,
     scale: float,
     stats: tuple[Tensor, Tensor] | None,
-    edge_weight: float,
+    edge_weight: float | Tensor,
     rows: Rows | None = None,
 ) -> Tensor:
     """Evaluate `dect` with vectorized torch operations, none of which makes the host wait for a device."""
@@ -355,7 +454,7 @@ def _plain_dect(
     thresholds: Tensor,
     scale: float,
     stats: tuple[Tensor, Tensor] | None,
-    edge_weight: float,
+    edge_weight: float | Tensor,
     rows: Rows | None,
     group_rows: Rows | None,
 ) -> Tensor:
@@ -382,6 +481,8 @@ def _plain_dect(
         below = torch.sigmoid(scale * (thresholds - node_heights[:, directions, None]))
         out = out.index_add(0, owner, below)
         below = torch.sigmoid(scale * (thresholds - edge_heights[:, directions, None]))
+        if isinstance(edge_weight, Tensor):
+            return out.index_add(0, edge_owner, below * -edge_weight.to(below.dtype)[:, None, None])
         return out.index_add(0, edge_owner, below, alpha=-edge_weight)
 
     return _in_blocks(curves, len(nodes) + edges.shape[1], heights.shape[1], thresholds)

@@ -16,7 +16,7 @@ from leap.models.channels import mix_channels, project_curves
 from leap.models.convolutions import sum_layers
 from leap.models.generator import LEAST, dropout
 from leap.models.kernels.laplacian_sparse import SPARE, STAGE
-from leap.models.messages import Sums, attend, gather, sum_weights
+from leap.models.messages import Sums, attend, gather, sum_messages, sum_weights
 from leap.models.rows import Rows
 from leap.models.sequences import encode_sequences, self_attention
 from leap.store import Neighborhoods
@@ -79,6 +79,7 @@ def _train(x: NDArray[np.float32], hoods: kernels.KhopArrays) -> None:
     gather(features, edges, sum_weights(edges, len(x))).sum().backward()
     Sums(edges, sum_weights(edges, len(x)))(features).sum().backward()
     attend(features, features[:, :2], edges).sum().backward()
+    sum_messages(features, edges, features).sum().backward()
     dropout(torch.ones(LEAST), 0.5)
 
 

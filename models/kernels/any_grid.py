@@ -85,11 +85,14 @@ def forward(
     inverse: Any,
     grid: Any,
     s: float,
-    edge_weight: float,
+    edge_weights: Any,
     joins: bool,
     out: Any,
 ) -> None:
-    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end; `joins` matters on even grids only."""
+    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end; `joins` matters on even grids only.
+
+    `edge_weights` is (K,) float64, of the edges of all neighbourhoods, or (1,) for all of them.
+    """
     count, steps = heights.shape[1], len(grid)
     ratios = np.exp(-s * np.diff(grid))
     curve = np.empty((count, steps))
@@ -103,10 +106,10 @@ def forward(
                 h = (heights[u, i] - offsets[v, i]) * inverse[v]
                 _add_sigmoid(h, 1.0, grid, ratios, s, curve[i], jumps[i])
         for m in range(edge_ptr[v], edge_ptr[v + 1]):
-            a, b = tails[m], heads[m]
+            a, b, weight = tails[m], heads[m], edge_weights[m if len(edge_weights) > 1 else 0]
             for i in range(count):
                 h = (higher(heights[a, i], heights[b, i]) - offsets[v, i]) * inverse[v]
-                _add_sigmoid(h, -edge_weight, grid, ratios, s, curve[i], jumps[i])
+                _add_sigmoid(h, -weight, grid, ratios, s, curve[i], jumps[i])
         for i in range(count):
             level = 0.0
             for j in range(steps):
@@ -152,7 +155,7 @@ def backward(
     inverse: Any,
     grid: Any,
     s: float,
-    edge_weight: float,
+    edge_weights: Any,
     joins: bool,
     upstream: Any,
     on_heights: Any,
@@ -184,11 +187,11 @@ def backward(
                 on_offsets[v, i - first] += slope * scale
                 on_inverse[v] -= slope * raw
         for m in range(edge_ptr[v], edge_ptr[v + 1]):
-            a, b = tails[m], heads[m]
+            a, b, weight = tails[m], heads[m], edge_weights[m if len(edge_weights) > 1 else 0]
             for i in range(first, last):
                 one, other = heights[a, i], heights[b, i]
                 raw = higher(one, other) - offsets[v, i]
-                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], -edge_weight, on_grid) + unseen[i - first]
+                slope = _slope(raw * scale, grid, ratios, s, upstream[v, i], -weight, on_grid) + unseen[i - first]
                 if slope == 0.0:
                     continue
                 # Ends of equal height share the gradient, as torch.maximum has it.

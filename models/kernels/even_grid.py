@@ -152,7 +152,7 @@ def _room(begin: int, end: int, node_ptr: Any, edge_ptr: Any, rows: int, count: 
         for v in range(begin, end):
             if _has_many(v, node_ptr, edge_ptr):
                 largest = max(largest, node_ptr[v + 1] - node_ptr[v])
-    return np.empty(rows if largest else 0, np.int32), np.empty(largest * count, np.float32)
+    return np.empty(rows if largest else 0, np.int32), np.empty(largest * count)
 
 
 @kernel(error_model="numpy")
@@ -163,15 +163,16 @@ def _shares(
     edge_ptr: Any,
     tails: Any,
     heads: Any,
+    edge_weights: Any,
     heights: Any,
     low: int,
     count: int,
     local: Any,
     shares: Any,
 ) -> bool:
-    """Fill how many edges are as high as each member, in each direction; False where that cannot be said.
+    """Fill what the edges weigh that are as high as each member, in each direction; False where that cannot be said.
 
-    An edge is as high as one of its ends, and so is its sigmoid; ends of equal height have half an edge each. This
+    An edge is as high as one of its ends, and so is its sigmoid; ends of equal height have half its weight each. This
     cannot be said where a height is not finite, or where edges have other ends than members.
     """
     members, doubt = node_ptr[v + 1] - node_ptr[v], 0.0
@@ -179,7 +180,7 @@ def _shares(
         u = nodes[node_ptr[v] + m]
         local[np.uint64(u)] = m
         for number in range(count):
-            shares[np.uint64(m * count + number)] = np.float32(0.0)
+            shares[np.uint64(m * count + number)] = 0.0
             doubt += 0.0 * heights[np.uint64(u), np.uint64(low + number)]
     if doubt != 0.0:
         return False
@@ -189,12 +190,13 @@ def _shares(
         is_inside = 0 <= first < members and 0 <= second < members
         if not is_inside or nodes[node_ptr[v] + first] != tails[k] or nodes[node_ptr[v] + second] != heads[k]:
             return False
+        weight = edge_weights[k if len(edge_weights) > 1 else 0]
         for number in range(count):
             i = np.uint64(low + number)
             one, other = heights[a, i], heights[b, i]
-            share = _ONE if one > other else (_HALF if one == other else np.float32(0.0))
+            share = weight if one > other else (0.5 * weight if one == other else 0.0)
             shares[np.uint64(first * count + number)] += share
-            shares[np.uint64(second * count + number)] += _ONE - share
+            shares[np.uint64(second * count + number)] += weight - share
     return True
 
 
@@ -236,11 +238,11 @@ def forward(
     inverse: Any,
     grid: Any,
     s: float,
-    edge_weight: float,
+    edge_weights: Any,
     joins: bool,
     out: Any,
 ) -> None:
-    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end.
+    """Fill `out` (n, D, T) float32 for the neighbourhoods begin … end; weights as for `any_grid.forward`.
 
     Parameters
     ----------
@@ -252,6 +254,7 @@ def forward(
     anchor, rest, decay, bits, power = _scratch(count)
     curve, jumps = np.empty(count * size), np.empty((count, size + 1))
     local, shares = _room(begin, end, node_ptr, edge_ptr, len(heights), count, joins)
+    has_own_weights = len(edge_weights) > 1
     for v in range(begin, end):
         curve[:] = 0.0
         jumps[:] = 0.0
@@ -259,7 +262,9 @@ def forward(
         total = members + edge_ptr[v + 1] - edge_ptr[v]
         is_joined = joins and _has_many(v, node_ptr, edge_ptr)
         if is_joined:
-            is_joined = _shares(v, node_ptr, nodes, edge_ptr, tails, heads, heights, 0, count, local, shares)
+            is_joined = _shares(
+                v, node_ptr, nodes, edge_ptr, tails, heads, edge_weights, heights, 0, count, local, shares
+            )
         total = members if is_joined else total
         for done in range(0, total, _CHUNK):
             taken = min(_CHUNK, total - done)
@@ -269,11 +274,13 @@ def forward(
             )  # fmt: skip
             _exponentials(taken * count, sharpness, rest, decay, bits, power)
             for m in range(taken):
-                weight = _ONE if done + m < members else np.float32(-edge_weight)
+                weight = _ONE
+                if done + m >= members:
+                    weight = np.float32(-edge_weights[edge_ptr[v] + done + m - members if has_own_weights else 0])
                 for i in range(count):
                     place = np.uint64(m * count + i)
                     if is_joined:
-                        weight = np.float32(1.0 - edge_weight * shares[np.uint64((done + m) * count + i)])
+                        weight = np.float32(1.0 - shares[np.uint64((done + m) * count + i)])
                     start = min(max(anchor[place] - reach + 1, 0), size - span)
                     first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(i * size + start)
                     own = decay[place]
@@ -308,7 +315,7 @@ def backward(
     inverse: Any,
     grid: Any,
     s: float,
-    edge_weight: float,
+    edge_weights: Any,
     joins: bool,
     upstream: Any,
     on_heights: Any,
@@ -323,6 +330,7 @@ def backward(
     anchor, rest, decay, bits, power = _scratch(count)
     slope, moved = np.empty(count), np.empty(count)
     local, shares = _room(0, len(node_ptr) - 1, node_ptr, edge_ptr, len(heights), count, joins)
+    has_own_weights = len(edge_weights) > 1
     # What thresholds outside the window add: zero, or not a number, by gradients or by heights that are none.
     unseen, lost = np.zeros(count, np.float32), np.float32(0.0)
     for v in range(len(node_ptr) - 1):
@@ -332,7 +340,9 @@ def backward(
         total = members + edge_ptr[v + 1] - edge_ptr[v]
         is_joined = joins and _has_many(v, node_ptr, edge_ptr)
         if is_joined:
-            is_joined = _shares(v, node_ptr, nodes, edge_ptr, tails, heads, heights, low, count, local, shares)
+            is_joined = _shares(
+                v, node_ptr, nodes, edge_ptr, tails, heads, edge_weights, heights, low, count, local, shares
+            )
         total = members if is_joined else total
         if span < size and total > 0:
             for i in range(count):
@@ -350,11 +360,13 @@ def backward(
             )  # fmt: skip
             _exponentials(taken * count, sharpness, rest, decay, bits, power)
             for m in range(taken):
-                weight = np.float32(s) if done + m < members else np.float32(-edge_weight * s)
+                weight = np.float32(s)
+                if done + m >= members:
+                    weight = np.float32(-edge_weights[edge_ptr[v] + done + m - members if has_own_weights else 0] * s)
                 for i in range(count):
                     place = np.uint64(m * count + i)
                     if is_joined:
-                        weight = np.float32(s * (1.0 - edge_weight * shares[np.uint64((done + m) * count + i)]))
+                        weight = np.float32(s * (1.0 - shares[np.uint64((done + m) * count + i)]))
                     start = min(max(anchor[place] - reach + 1, 0), size - span)
                     first, row = np.uint64(start - anchor[place] + reach + size), np.uint64(start)
                     own, total_rise = decay[place], unseen[i]

@@ -112,3 +112,47 @@ def attend_backward(
         change = weights[e] * (wanted[e] - mean[v]) * (slope if is_low[e] else 1.0)
         on_scores[u, 0] += change
         on_scores[v, 1] += change
+
+
+@kernel
+def add_messages(source: Any, target: Any, along: int, x: int, rows: int, columns: int, is_on: Any, out: int) -> bool:
+    """Fill x[v] plus the ReLU of x[u] + along[e] of all edges e from u to v, and which entries the ReLU lets through.
+
+    Returns False where an edge joins other than the rows. Float32 arrays are given by address.
+    """
+    if not (lie_inside(source, rows) and lie_inside(target, rows)):
+        return False
+    given, made = array_at(x, (rows, columns)), array_at(out, (rows, columns))
+    beside = array_at(along, (len(source), columns))
+    for v in range(rows):
+        for i in range(columns):
+            made[v, i] = given[v, i]
+    for e in range(len(source)):
+        u, v = source[e], target[e]
+        for i in range(columns):
+            message = given[u, i] + beside[e, i]
+            is_through = not message <= np.float32(0.0)  # also what is no number, as torch has it
+            is_on[e, i] = is_through
+            made[v, i] += message if is_through else np.float32(0.0)
+    return True
+
+
+@kernel
+def add_messages_backward(
+    source: Any, target: Any, is_on: Any, upstream: int, rows: int, columns: int, on_x: int, on_along: int
+) -> bool:
+    """Fill the gradients of x and of what stands along the edges; False where an edge joins other than the rows."""
+    if not (lie_inside(source, rows) and lie_inside(target, rows)):
+        return False
+    given, on_rows = array_at(upstream, (rows, columns)), array_at(on_x, (rows, columns))
+    on_edges = array_at(on_along, (len(source), columns))
+    for v in range(rows):
+        for i in range(columns):
+            on_rows[v, i] = given[v, i]
+    for e in range(len(source)):
+        u, v = source[e], target[e]
+        for i in range(columns):
+            gradient = given[v, i] if is_on[e, i] else np.float32(0.0)
+            on_edges[e, i] = gradient
+            on_rows[u, i] += gradient
+    return True

@@ -71,10 +71,10 @@ def dect_forward(
     grid = threshold_array(thresholds)
     heights, offsets, inverse = _prepare(x, len(node_ptr) - 1, mean, scale, directions)
     out = np.empty((len(node_ptr) - 1, heights.shape[1], len(grid)), np.float32)
-    kernels = kernels_for(grid, scale_factor)
+    kernels, weights = kernels_for(grid, scale_factor), read_only(np.array([edge_weight]), np.float64)
 
     def run(begin: int, end: int) -> None:
-        kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, edge_weight, False, out)
+        kernels.forward(begin, end, *pointers, heights, offsets, inverse, grid, scale_factor, weights, False, out)
 
     share(run, len(out), threads, blocks_per_thread=4)
     return out

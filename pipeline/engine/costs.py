@@ -19,13 +19,16 @@ TRAINED_SHARE, JUDGED_SHARE = 0.6, 0.2
 USUAL_EPOCHS = 60  # of a hundred, before training stops early
 JUDGING = 1 / 3  # of the time of a step, for as many nodes: there is no backward pass
 # Of a network and step, in a stack where it can be, whatever the batch.
-SECONDS_A_STEP = {"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "nomp": 2e-4, "mlp": 2e-4, "gps": 0.01, "dect-4k": 0.003}
+SECONDS_A_STEP = {
+    **{"gcn": 2e-4, "gat": 4e-4, "gin": 2e-4, "gine": 4e-4, "nomp": 2e-4, "mlp": 2e-4},
+    **{"gps": 0.01, "dect-4k": 0.003},
+}
 STEP_OF_ANOTHER = 0.003
 STEP_OF_LEAP = 1e-4
 # Of a node in a step: of being read, and of each product and each entry of a layer's map.
 SECONDS_A_NODE, SECONDS_A_PRODUCT, SECONDS_AN_ENTRY = 1e-6, 7e-11, 4e-9
 # Of an edge in one direction and a column of a layer.
-SECONDS_ALONG_EDGE = {"gcn": 2e-10, "gin": 2e-10, "gat": 1e-9, "gps": 1e-9}
+SECONDS_ALONG_EDGE = {"gcn": 2e-10, "gin": 2e-10, "gine": 1e-9, "gat": 1e-9, "gps": 1e-9}
 # Of LEAP and a node in a step: of projecting a transform, and of computing it for a direction and each member or edge.
 SECONDS_A_PROJECTION, SECONDS_A_HEIGHT, SECONDS_AN_EDGE = 2.6e-6, 1.8e-8, 1.5e-9
 EDGES_A_NODE = 1.5  # where they are not known

@@ -39,6 +39,7 @@ BACKBONES = {
     "gcn": "GCN",
     "gat": "GAT",
     "gin": "GIN",
+    "gine": "GINE",
     "nomp": "NoMP",
     "mlp": "MLP",
     "gps": "GPS",

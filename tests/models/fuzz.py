@@ -23,6 +23,7 @@ from leap.models.convolutions import sum_layers
 from leap.models.kernels.adjacency import build_csr
 from leap.models.kernels.balls import count_khop, khop_arrays
 from leap.models.kernels.border import index_arrays
+from leap.models.kernels.compiling import read_only
 from leap.models.kernels.curvature import curvature_profiles
 from leap.models.kernels.cycles import count_cycles
 from leap.models.kernels.diagonals import heat_diagonals, pagerank_diagonals
@@ -30,10 +31,10 @@ from leap.models.kernels.normalization import mean_and_scale, normalize, spread_
 from leap.models.kernels.potentials import potential_statistics
 from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_for
 from leap.models.kernels.walks import rwpe
-from leap.models.messages import Weights, attend, gather
+from leap.models.messages import Weights, attend, gather, sum_messages
 from leap.models.rows import Rows
 from leap.models.sequences import encode_sequences, self_attention
-from leap.models.transform import Statistics
+from leap.models.transform import Statistics, edge_weights
 from leap.pipeline import khop
 from leap.store import Neighborhoods
 from leap.store.errors import InvalidInputError
@@ -89,7 +90,9 @@ class Fuzz:
         hoods = self.hood()
         nodes, count, grid, s = len(hoods), int(self.one([1, 2, 5])), self.grid(), float(self.one(SCALES))
         index = index_arrays(hoods.node_ptr, hoods.nodes, hoods.edge_ptr, hoods.edges, nodes)
-        known = (self.numbers(nodes, count), self.numbers(nodes, count), self.numbers(nodes), grid, s, 1.0)
+        weights = read_only(self.numbers(self.one([1, len(index[3])])), np.float64)
+        known = (self.numbers(nodes, count), self.numbers(nodes, count), self.numbers(nodes), grid, s, weights)
+        known = (*known, bool(self.draw.integers(2)))
         kernels = kernels_for(grid, s)
         out = np.empty((nodes, count, len(grid)), np.float32)
         kernels.forward(0, nodes, *index, *known, out)
@@ -136,9 +139,25 @@ class Fuzz:
         stats = Statistics(self.tensor(nodes, dim), self.tensor(nodes)) if self.draw.random() < 0.5 else None
         scale = float(self.one(SCALES) if self.draw.random() < 0.9 else self.one(WRONG_SCALES))
         weight = float(self.one([1.0, 2.0, 0.0, -1.0, 1e38, 1e39, np.nan]))
+        if self.draw.random() < 0.3:
+            edges = np.asarray(hoods.edges)
+            weight = self.tensor(
+                int(edges.shape[-1] if edges.ndim else 0) + int(self.one([0, 0, 0, -1, 1]) if edges.size else 0)
+            )
+            weight.requires_grad_(self.draw.random() < 0.2)
         out = dect(inputs[0], hoods, *inputs[1:], scale, stats=stats, edge_weight=weight)
         if out.requires_grad:
             out.backward(self.tensor(*out.shape).to(out.dtype))
+
+    def weights(self) -> None:
+        """Weights of the edges of neighbourhoods, looked up in lists that may be of another graph."""
+        hoods = self.spoil(self.hood()) if self.draw.random() < 0.3 else self.hood()
+        edges = np.asarray(self.hood().edges if self.draw.random() < 0.3 else hoods.edges)
+        if edges.ndim == 2 and edges.dtype.kind in "iu" and edges.dtype.isnative:
+            listed = edges.astype(np.int64)
+            if listed.size and self.draw.random() < 0.2:
+                listed.reshape(-1)[0] = self.one(WRONG_IDS)
+            edge_weights(hoods, torch.from_numpy(listed), self.tensor(listed.shape[1] + int(self.one([0, 0, 0, 1]))))
 
     def encoder(self) -> None:
         encoder, hoods = self.one(self.encoders), replace(self.hood(), hops=1)
@@ -201,7 +220,12 @@ class Fuzz:
         nodes, edges = int(self.draw.integers(0, 5)), int(self.draw.integers(0, 6))
         x = self.tensor(nodes, 3).requires_grad_()
         ends = torch.from_numpy(self.draw.integers(0, max(nodes, 1) + self.draw.integers(2), (2, edges)))
-        if self.draw.random() < 0.5:
+        kind = self.draw.random()
+        if kind < 0.3:
+            out = sum_messages(
+                x, ends, self.tensor(max(edges + int(self.one([0, 0, 0, -1, 1])), 0), 3).requires_grad_()
+            )
+        elif kind < 0.6:
             given = edges + int(self.one([0, 0, 0, -1, 1]))
             out = gather(x, ends, Weights(self.tensor(max(given, 0)), self.tensor(nodes)))
         else:
@@ -329,7 +353,8 @@ KINDS = {
     "edge_list": 0.01,
     "walks": 0.03,
     "structure": 0.03,
-    "messages": 0.02,
+    "messages": 0.015,
+    "weights": 0.005,
 }
 
 

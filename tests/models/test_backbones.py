@@ -12,7 +12,9 @@ from leap.store.errors import InvalidInputError
 EDGES = torch.tensor([[0, 1, 2, 4, 5], [1, 2, 0, 5, 6]])
 
 
-ON_NODES = [name for name in BACKBONES if not backbone_traits(name).looks_at_graphs]
+ON_NODES = [
+    name for name in BACKBONES if not (backbone_traits(name).looks_at_graphs or backbone_traits(name).needs_edges)
+]
 
 
 def batch_of(edges: torch.Tensor, ptr: list[int]) -> GraphBatch:

@@ -5,6 +5,7 @@ devices but the CPU take, are right is seen on the CPU in double precision.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -26,7 +27,17 @@ from leap.models.rows import Rows
 from leap.models.stack import Stack
 from leap.models.transform import Statistics, dect
 from leap.pipeline import khop
-from tests.models.test_stack import BLOCKS, CATEGORICAL, MEASURED, PROJECTIONS, batch, union
+from tests.models.test_stack import (
+    BLOCKS,
+    BONDS,
+    CATEGORICAL,
+    EDGE_CASES,
+    LENGTHS,
+    MEASURED,
+    PROJECTIONS,
+    batch,
+    union,
+)
 
 REGRESSION = DatasetFacts(features=3, outputs=2, task="graph-regression")
 NODES = DatasetFacts(features=3, outputs=4, task="node-classification")
@@ -60,6 +71,9 @@ CASES = [
     ),
     *product([NetworkConfig(backbone="gcn", encoding="leap-l"), NetworkConfig(backbone="dect-4k")], [REGRESSION]),
     *product([NetworkConfig(backbone="nomp", encoding="lape+leap-l"), BLOCKS[0], BLOCKS[1]], [NODES]),
+    *EDGE_CASES,
+    *product([NetworkConfig(backbone="gps", encoding="none", with_edges=True)], [BONDS, LENGTHS]),
+    (NetworkConfig(backbone="dect-4k", edge_weight_from=0), LENGTHS),
 ]
 
 
@@ -165,7 +179,10 @@ def test_a_training_step_stays_on_its_device(case: tuple[NetworkConfig, DatasetF
 def alone(nodes: NodeData) -> NodeData:
     graphs = nodes.graphs
     return NodeData(
-        type(graphs)(graphs.edge_index, graphs.ptr, graphs.batch), nodes.neighborhoods, nodes.stats, nodes.encodings
+        type(graphs)(graphs.edge_index, graphs.ptr, graphs.batch, edge_attr=graphs.edge_attr),
+        nodes.neighborhoods,
+        nodes.stats,
+        nodes.encodings,
     )
 
 
@@ -200,6 +217,9 @@ def test_plain_paths_compute_what_compiled_ones_do(case: tuple[NetworkConfig, Da
     for each, dtype in ((stack, torch.float32), (wide, torch.float64)):
         each.add(states)
         encodings = {name: tensor.to(dtype) for name, tensor in nodes.encodings.items()}
+        edge_attr = nodes.graphs.edge_attr
+        if edge_attr is not None and edge_attr.is_floating_point():
+            nodes = replace(nodes, graphs=replace(nodes.graphs, edge_attr=edge_attr.to(dtype)))
         given = NodeData(nodes.graphs, nodes.neighborhoods, nodes.stats, encodings)
         torch.manual_seed(0)
         features, labels = (tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in (x, y))

@@ -44,9 +44,11 @@ def value_and_gradients(case, dtype, scale=16.0, edge_weight=1.0, given=False):
 
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize(("equal", "given"), [(False, False), (False, True), (True, True)])
-@pytest.mark.parametrize("edge_weight", [1.0, 2.0, -0.3])
+@pytest.mark.parametrize("edge_weight", [1.0, 2.0, -0.3, "of each"])
 def test_values_and_gradients_are_those_of_double_precision(name, equal, edge_weight, given):
     case = setting(GRAPHS[name], equal=equal)
+    if edge_weight == "of each":
+        edge_weight = torch.randn(case[1].edges.shape[1], generator=torch.Generator().manual_seed(2))
     ours = value_and_gradients(case, torch.float32, edge_weight=edge_weight, given=given)
     exact = value_and_gradients(case, torch.float64, edge_weight=edge_weight, given=given)
     for own, other in zip(ours, exact, strict=True):

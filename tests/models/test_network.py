@@ -249,7 +249,7 @@ def test_scores_of_whole_graphs_are_added_to_those_of_their_nodes():
         ({"hops": (1, 2, 3)}, "must divide"),
         ({"hops": ()}, "at least 1"),
         ({"encoding": "rwpe", "leap_on": "lape"}, "needs the encoding leap"),
-        ({"backbone": "nomp", "leap_every_layer": True}, "gcn, gat or gin"),
+        ({"backbone": "nomp", "leap_every_layer": True}, "gcn, gat, gin or gine"),
         ({"backbone": "dect-4k", "encoding": "leap-l"}, "takes no encoding"),
         ({"backbone": "dect-4k", "encoding": "none", "hidden": 3}, "leave hidden"),
         ({"backbone": "dect-4k", "encoding": "none", "pooling": "mean"}, "leave pooling"),

@@ -77,7 +77,8 @@ def test_traits_are_those_of_the_class(name):
     assert issubclass(made, GraphBackbone if traits.looks_at_graphs else Backbone)
     assert issubclass(made, LayeredBackbone) == traits.takes_leap_in_every_layer
     if not traits.looks_at_graphs:
-        assert hasattr(make_backbone(name, 3, 2), "layers") == traits.has_layers
+        made_of = make_backbone(name, 3, 2, edge_channels=2 if traits.needs_edges else 0)
+        assert hasattr(made_of, "layers") == traits.has_layers
 
 
 @pytest.mark.parametrize("name", PROJECTIONS)

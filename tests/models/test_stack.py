@@ -21,6 +21,8 @@ from leap.store.graphs.ragged import pointers
 
 MEASURED = DatasetFacts(features=3, outputs=4)
 CATEGORICAL = DatasetFacts(features=2, codes=((1, 5, 6, 9), (0, 2, 3)), outputs=2)
+BONDS = CATEGORICAL.model_copy(update={"edge_features": 2, "edge_codes": ((0, 1, 2, 7), (3, 4))})
+LENGTHS = MEASURED.model_copy(update={"edge_features": 2})
 PROJECTIONS = ("linear", "conv1d", "deepsets", "attention", "attention-pe")
 BLOCKS = [
     *(
@@ -50,7 +52,29 @@ CONFIGS = [
     *(NetworkConfig(backbone="gin", encoding="leap-l", whole=True, place=p) for p in (False, True)),
     *BLOCKS,
 ]
-NAMES = [" ".join(f"{v}" for v in c.model_dump(exclude_defaults=True).values()) for c in CONFIGS]
+SEES_EDGES = [
+    NetworkConfig(backbone="gine", encoding="none"),
+    NetworkConfig(backbone="gine", encoding="none", norm="layer", residual=True, feed_forward=True, dropout=0.2),
+    NetworkConfig(backbone="gine", encoding="leap-l", leap_every_layer=True, hops=(1, 2)),
+]
+WEIGHS_EDGES = [
+    NetworkConfig(backbone="gcn", encoding="leap-f", edge_weight_from=1),
+    NetworkConfig(backbone="gine", encoding="leap-l", edge_weight_from=0, whole=True, hops=(1, 2)),
+]
+EDGE_CASES = [
+    *((config, facts) for config in SEES_EDGES for facts in (BONDS, LENGTHS)),
+    *((config, LENGTHS) for config in WEIGHS_EDGES),
+]
+CASES = [*product(CONFIGS, [MEASURED, CATEGORICAL]), *EDGE_CASES]
+NAMES = [
+    " ".join(
+        [
+            *(f"{v}" for v in config.model_dump(exclude_defaults=True).values()),
+            "measured" if facts.codes is None else "categorical",
+        ]
+    )
+    for config, facts in CASES
+]
 
 
 def batch(seed: int, facts: DatasetFacts, graphs: int) -> tuple[Tensor, NodeData, Tensor]:
@@ -79,8 +103,21 @@ def _data(rng: np.random.Generator, facts: DatasetFacts, ptr: np.ndarray, edges:
     encodings["dect1"] = torch.from_numpy(rng.normal(size=(count, 16, 16)).astype(np.float32))
     both = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
     hoods = {hops: khop(edges, count, hops) for hops in (1, 2)}
-    graphs = GraphBatch(both, torch.from_numpy(ptr), torch.from_numpy(np.arange(len(ptr) - 1).repeat(np.diff(ptr))))
+    graphs = GraphBatch(
+        both,
+        torch.from_numpy(ptr),
+        torch.from_numpy(np.arange(len(ptr) - 1).repeat(np.diff(ptr))),
+        edge_attr=_edge_attr(facts, both.shape[1]),
+    )
     return x, NodeData(graphs, hoods, {}, encodings)
+
+
+def _edge_attr(facts: DatasetFacts, edges: int) -> Tensor | None:
+    """Return attributes that differ between the two directions of an edge."""
+    own = np.random.default_rng(edges)
+    if facts.edge_codes is not None:
+        return torch.from_numpy(np.stack([own.choice(values, edges) for values in facts.edge_codes], axis=1))
+    return torch.from_numpy(own.random((edges, 2)).astype(np.float32)) if facts.edge_features else None
 
 
 def union(
@@ -93,6 +130,7 @@ def union(
     edges = torch.cat(
         [nodes.graphs.edge_index + int(at) for at, (_, nodes, _) in zip(first, parts, strict=False)], dim=1
     )
+    attributes = [nodes.graphs.edge_attr for _, nodes, _ in parts if nodes.graphs.edge_attr is not None]
     graph_counts = [nodes.graphs.num_graphs for _, nodes, _ in parts]
     graphs = GraphBatch(
         edges,
@@ -100,6 +138,8 @@ def union(
         torch.from_numpy(np.arange(len(ptr) - 1).repeat(np.diff(ptr))),
         Rows.of(counts, slots, keys),
         Rows.of(graph_counts, slots, keys),
+        edge_attr=torch.cat(attributes) if attributes else None,
+        edge_rows=Rows.of([nodes.graphs.edge_index.shape[1] for _, nodes, _ in parts], slots, keys),
     )
     undirected = edges[:, edges[0] > edges[1]].numpy()
     hoods = {hops: khop(undirected, int(first[-1]), hops) for hops in (1, 2)}
@@ -126,8 +166,7 @@ def stack_of(config: NetworkConfig, facts: DatasetFacts, seeds: range) -> tuple[
     return stack, states
 
 
-@pytest.mark.parametrize("facts", [MEASURED, CATEGORICAL], ids=["measured", "categorical"])
-@pytest.mark.parametrize("config", CONFIGS, ids=NAMES)
+@pytest.mark.parametrize(("config", "facts"), CASES, ids=NAMES)
 def test_a_network_is_the_same_alone_and_in_a_stack(config: NetworkConfig, facts: DatasetFacts) -> None:
     stack, states = stack_of(config, facts, range(5))
     assert stack.is_grouped
@@ -143,8 +182,7 @@ def test_a_network_is_the_same_alone_and_in_a_stack(config: NetworkConfig, facts
         assert torch.equal(gradient[0], gradients[number])
 
 
-@pytest.mark.parametrize("facts", [MEASURED, CATEGORICAL], ids=["measured", "categorical"])
-@pytest.mark.parametrize("config", CONFIGS, ids=NAMES)
+@pytest.mark.parametrize(("config", "facts"), CASES, ids=NAMES)
 def test_a_stack_computes_what_single_networks_do(config: NetworkConfig, facts: DatasetFacts) -> None:
     stack, states = stack_of(config, facts, range(3))
     parts = [batch(seed, facts, 5) for seed in range(3)]
