@@ -119,6 +119,7 @@ def canonicalize(raw: RawGraphs, *, features: FeatureChoice = "degree", drop_emp
         feature_source=source,
         summary=summary,
         edge_attr=edge_attr,
+        plans_edge_attr=raw.plans_edge_attr,
         pos=raw.pos,
         remarks=(*raw.remarks, *merged),
     )

@@ -24,7 +24,9 @@ class RawGraphs:
         for nodes in no mask.
     masks : {"train", "val", "test"} -> bool, one column per split, or None. For node tasks (N, S). For graph tasks
         (G, S), the official splits: their parts share no graph, may leave graphs out, and none is empty.
-    edge_attr : (E, …) numbers of each entry of `edges`, or None; kept for export.
+    edge_attr : (E, …) numbers of each entry of `edges`, or None: whole numbers are categories, reals measurements.
+    plans_edge_attr : whether partitions are cut by the size of `edge_attr` too; not by readers that once left it out,
+        so that partitions, and with them the order of batches, stay what they were.
     pos : (N, …) where the nodes are, or None; kept for export.
     feature_source : where the features come from, such as "attributes+labels", "degree" or "given".
     notes : anything worth reporting that canonicalization cannot know, JSON values only.
@@ -38,6 +40,7 @@ class RawGraphs:
     task: Task
     masks: dict[str, NDArray[np.bool_]] | None = None
     edge_attr: NDArray[Any] | None = None
+    plans_edge_attr: bool = True
     pos: NDArray[Any] | None = None
     feature_source: str = "given"
     notes: dict[str, Any] = field(default_factory=dict)

@@ -48,7 +48,8 @@ def plan_partitions(
 def plan_dataset(graphs: Graphs, partition_bytes: int) -> list[Partition]:
     """Cut a dataset by the bytes of its features and adjacency, with what is kept for export."""
     row = graphs.x.itemsize * graphs.x.shape[1] + POINTER_BYTES + _row_bytes(graphs.pos)
-    cost = np.diff(graphs.indptr) * (graphs.indices.itemsize + _row_bytes(graphs.edge_attr)) + row
+    attributes = _row_bytes(graphs.edge_attr) if graphs.plans_edge_attr else 0
+    cost = np.diff(graphs.indptr) * (graphs.indices.itemsize + attributes) + row
     return plan_partitions(graphs.node_ptr, cumulative(cost), float(partition_bytes))
 
 

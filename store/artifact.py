@@ -130,6 +130,12 @@ class Artifact:
         layout = json.loads(self.read_file(f"{self.partitions[partition].name}/{name}/zarr.json"))
         return tuple(layout["shape"])
 
+    def dtype(self, name: str, partition: int = 0) -> np.dtype[Any]:
+        """Type of one array of a partition, from its metadata."""
+        layout = json.loads(self.read_file(f"{self.partitions[partition].name}/{name}/zarr.json"))
+        found: np.dtype[Any] = np.dtype(layout["data_type"])
+        return found
+
     def load(self, name: str) -> NDArray[Any]:
         """Return one array over all partitions, concatenated; for arrays with a row per node or per graph."""
         return np.concatenate([self.read(part.index, [name])[name] for part in self.partitions])

@@ -1,8 +1,8 @@
-"""Graphs whose nodes carry named attributes, as NetworkX and node-link files hold them, to raw graphs."""
+"""Graphs whose nodes and edges carry named attributes, as NetworkX and node-link files hold them, to raw graphs."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,13 @@ class AttributedGraph:
     ----------
     origin : where it comes from, for messages: a file, or "graph 3".
     nodes : attributes of each node by its id, in order.
-    edges : pairs of ids.
+    edges : pairs of ids, with the attributes of the edge.
     attributes : of the graph itself.
     """
 
     origin: str
     nodes: Mapping[Hashable, Mapping[str, Any]]
-    edges: Sequence[tuple[Hashable, Hashable]]
+    edges: Sequence[tuple[Hashable, Hashable, Mapping[str, Any]]]
     attributes: Mapping[str, Any]
 
 
@@ -53,13 +53,13 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
     attribute `options.node_label` ("y"). Features: the node attributes `options.node_attributes` ("x";
     without one, all numeric attributes that every node has, by name), numbers or equally long lists of
     numbers. Whole numbers throughout are categories; write 1.0 for measurements. What is left out where no
-    attributes are named is told in `remarks`.
+    attributes are named is told in `remarks`. Attributes of edges: `options.edge_attributes`, in the same forms.
 
     Raises
     ------
     InvalidInputError
-        No graphs, an edge to an unknown node, an attribute that some nodes or graphs lack or that is no finite
-        number.
+        No graphs, an edge to an unknown node, an attribute that some nodes, edges or graphs lack or that is no
+        finite number.
     """
     if not graphs:
         raise InvalidInputError("there are no graphs: at least one is needed.")
@@ -81,9 +81,15 @@ def assemble(graphs: Sequence[AttributedGraph], options: SourceOptions) -> RawGr
         if possible := possible_graph_labels(candidates):
             notes["possible_graph_labels"] = possible
             remarks.append(unlabelled("attribute", possible))
+    edge_attr = None
+    if options.edge_attributes is not None:
+        at_edges = [attributes for graph in graphs for _, _, attributes in graph.edges]
+        edge_attr = feature_matrix(graphs, at_edges, options.edge_attributes, "edge")
+        notes["edge_attributes"] = list(options.edge_attributes)
     return RawGraphs(
         node_counts=counts,
         edges=_edges(graphs, counts),
+        edge_attr=edge_attr,
         x=feature_matrix(graphs, rows, names) if names else None,
         y=y,
         task=task,
@@ -98,7 +104,7 @@ def _edges(graphs: Sequence[AttributedGraph], counts: NDArray[np.int64]) -> NDAr
     for graph, first in zip(graphs, (np.cumsum(counts) - counts).tolist(), strict=True):
         number = {node: first + i for i, node in enumerate(graph.nodes)}
         try:
-            pairs.extend((number[a], number[b]) for a, b in graph.edges)
+            pairs.extend((number[a], number[b]) for a, b, _ in graph.edges)
         except KeyError as error:
             raise InvalidInputError(
                 f"{graph.origin}: an edge names node {error.args[0]!r}, which does not exist."
@@ -176,51 +182,64 @@ def _objection(graphs: Sequence[AttributedGraph], rows: Rows, name: str) -> str:
     return f"{count}, {first}. Name it with --node-attribute to make that an error."
 
 
-def feature_matrix(graphs: Sequence[AttributedGraph], rows: Rows, names: Sequence[str]) -> NDArray[Any]:
-    """Return the attributes side by side, (N, d): int64 if all are whole numbers, else float64.
+def feature_matrix(
+    graphs: Sequence[AttributedGraph], rows: Rows, names: Sequence[str], owner: Literal["node", "edge"] = "node"
+) -> NDArray[Any]:
+    """Return the attributes of all nodes or edges side by side: int64 if all are whole numbers, else float64.
 
     Raises
     ------
     InvalidInputError
-        An attribute that is unknown, that some nodes lack, or that is no finite number or list of equal length.
+        No attribute, one that is unknown, that some nodes or edges lack, or that is no finite number or list of equal
+        length.
     """
+    where = _where if owner == "node" else _where_edge
+    if not names:
+        raise InvalidInputError(f"no {owner} attribute is named. Name at least one.")
     blocks = []
     for name in names:
         values = [_numbers(row.get(name)) for row in rows]
         if rows and not any(name in row for row in rows):
             known = {known for row in rows for known in row}
-            raise InvalidInputError(f"there is no node attribute {name!r}.{alternatives(name, known)}")
-        width = len(values[0] or ())
+            raise InvalidInputError(f"there is no {owner} attribute {name!r}.{alternatives(name, known)}")
+        width = len(values[0] or ()) if values else 1
         for at, numbers in enumerate(values):
             if numbers is None or len(numbers) != width:
                 met = repr(rows[at][name]) if name in rows[at] else "missing"
                 raise InvalidInputError(
-                    f"{_where(graphs, at)}: the attribute {name!r} is {met}; it must be "
+                    f"{where(graphs, at)}: the attribute {name!r} is {met}; it must be "
                     f"{'a number' if width == 1 else f'a list of {width} numbers' if width else 'a number or a list'}, "
-                    "as for every node."
+                    f"as for every {owner}."
                 )
-        block = np.array(values)
+        block = np.array(values) if values else np.empty((0, width))
         if block.dtype.kind in "iuO":  # the last holds whole numbers of more than 64 bits
-            _check_codes(graphs, rows, name, block)
+            _check_codes(graphs, rows, name, block, where)
         else:
             with np.errstate(over="ignore"):
                 finite = np.isfinite(block.astype(np.float32)).all(axis=1)
             if not finite.all():
                 at = int(np.argmin(finite))
                 raise InvalidInputError(
-                    f"{_where(graphs, at)}: the attribute {name!r} is {rows[at][name]!r:.60}; features must be finite "
-                    "float32 numbers. Repair or remove it."
+                    f"{where(graphs, at)}: the attribute {name!r} is {rows[at][name]!r:.60}; "
+                    f"{'features' if owner == 'node' else 'attributes'} must be finite float32 numbers. Repair or "
+                    "remove it."
                 )
         blocks.append(block)
     whole = all(np.issubdtype(block.dtype, np.integer) for block in blocks)
     return np.concatenate(blocks, axis=1).astype(np.int64 if whole else np.float64)
 
 
-def _check_codes(graphs: Sequence[AttributedGraph], rows: Rows, name: str, block: NDArray[Any]) -> None:
+def _check_codes(
+    graphs: Sequence[AttributedGraph],
+    rows: Rows,
+    name: str,
+    block: NDArray[Any],
+    where: Callable[[Sequence[AttributedGraph], int], str],
+) -> None:
     large = (block >= LARGEST_CODE).any(axis=1)
     if large.any():
         at = int(np.argmax(large))
-        raise InvalidInputError(f"{_where(graphs, at)}: the attribute {name!r} is {rows[at][name]!r:.60}. {CODES_END}")
+        raise InvalidInputError(f"{where(graphs, at)}: the attribute {name!r} is {rows[at][name]!r:.60}. {CODES_END}")
 
 
 def _numbers(value: Any) -> list[Any] | None:
@@ -239,6 +258,15 @@ def _node(graphs: Sequence[AttributedGraph], row: int) -> str:
 def _where(graphs: Sequence[AttributedGraph], row: int) -> str:
     origin, node = node_of_row(graphs, row)
     return f"{origin}, node {node!r}"
+
+
+def _where_edge(graphs: Sequence[AttributedGraph], row: int) -> str:
+    for graph in graphs:
+        if row < len(graph.edges):
+            a, b, _ = graph.edges[row]
+            return f"{graph.origin}, edge {a!r}-{b!r}"
+        row -= len(graph.edges)
+    raise IndexError(row)
 
 
 def node_of_row(graphs: Sequence[AttributedGraph], row: int) -> tuple[str, Hashable]:

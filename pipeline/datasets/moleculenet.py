@@ -128,6 +128,7 @@ class MoleculeNetSource(Source):
             y=y,
             task=task,
             edge_attr=np.concatenate([part.bond_features for part in parts]),
+            plans_edge_attr=False,
             feature_source="atom features",
             notes={
                 "rdkit": rdkit_version(),

@@ -37,6 +37,7 @@ def from_networkx(
     node_label: str | None = None,
     task: Task | None = None,
     splits: Any = None,
+    edge_attributes: str | Sequence[str] | None = None,
 ) -> Source:
     """Make a source of NetworkX graphs in memory, one or several; see `assemble` for features and labels.
 
@@ -50,6 +51,7 @@ def from_networkx(
     task : what the labels are, such as "graph-multilabel"; None: their kind says.
     splits : official splits of a graph task: for each the numbers of the graphs of its three parts, as (train, val,
         test) or by these names. Several, or one.
+    edge_attributes : edge attributes to keep, numbers that every edge has; None takes none.
 
     Raises
     ------
@@ -66,12 +68,15 @@ def from_networkx(
     >>> source.read().y.tolist()
     ['path', 'cycle']
     """
-    names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
-    given = SourceOptions(None if names is None else tuple(names), graph_label, node_label, task)
+    at_nodes, at_edges = (
+        None if names is None else (names,) if isinstance(names, str) else tuple(names)
+        for names in (node_attributes, edge_attributes)
+    )
+    given = SourceOptions(at_nodes, graph_label, node_label, task, at_edges)
     if options is not None and given != SourceOptions():
         raise InvalidInputError(
-            "from_networkx was given options and also node_attributes, graph_label, node_label or task. Give one or "
-            "the other."
+            "from_networkx was given options and also node_attributes, graph_label, node_label, task or "
+            "edge_attributes. Give one or the other."
         )
     several = [graphs] if hasattr(graphs, "nodes") else list(graphs)
     attributed = [_convert(graph, f"graph {i}") for i, graph in enumerate(several)]
@@ -163,9 +168,8 @@ READERS: dict[str, Callable[[Path], list[AttributedGraph]]] = {
 def _convert(graph: Any, origin: str) -> AttributedGraph:
     if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
         raise InvalidInputError(f"{origin} is a {type(graph).__name__}, not a NetworkX graph.")
-    return AttributedGraph(
-        origin, dict(graph.nodes(data=True)), [tuple(edge[:2]) for edge in graph.edges()], dict(graph.graph)
-    )
+    edges = [(a, b, dict(attributes)) for a, b, attributes in graph.edges(data=True)]
+    return AttributedGraph(origin, dict(graph.nodes(data=True)), edges, dict(graph.graph))
 
 
 def _node_link(content: Any, origin: str) -> AttributedGraph:
@@ -187,7 +191,8 @@ def _node_link(content: Any, origin: str) -> AttributedGraph:
     for position, entry in enumerate(content[links]):
         if not isinstance(entry, dict) or not {"source", "target"} <= entry.keys():
             raise InvalidInputError(f"{origin}: entry {position} of {links!r} lacks 'source' or 'target'.")
-        edges.append((_hashable(entry["source"]), _hashable(entry["target"])))
+        attributes = {key: value for key, value in entry.items() if key not in ("source", "target")}
+        edges.append((_hashable(entry["source"]), _hashable(entry["target"]), attributes))
     return AttributedGraph(origin, nodes, edges, dict(content.get("graph") or {}))
 
 

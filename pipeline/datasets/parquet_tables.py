@@ -36,7 +36,8 @@ MASKS = ("train", "val", "test")
 class ParquetTables(Source):
     """A folder of Parquet tables.
 
-    edges.parquet : source, target and, for several graphs, graph.
+    edges.parquet : source, target and, for several graphs, graph; attributes of the edges are the columns
+        `options.edge_attributes`.
     nodes.parquet : optional. id (row numbers without), graph, features, y (node labels or targets), train, val, test
         (truth values, or lists of them, one a split). Features are the columns `options.node_attributes`, else x (a
         number or a list), else x0, x1 …, else every numeric column by name; whole numbers throughout are
@@ -88,11 +89,16 @@ class ParquetTables(Source):
         if task == "none" and graphs is not None and (possible := _possible_labels(graphs)):
             notes["possible_graph_labels"] = possible
             remarks.append(unlabelled("column", possible))
+        edge_attr = None
+        if names_at_edges := self._options.edge_attributes:
+            edge_attr = edges.features(list(names_at_edges))
+            notes["edge_attributes"] = list(names_at_edges)
         if nodes is None:
             notes["nodes"] = "no nodes.parquet: nodes are the ids that edges name"
         return RawGraphs(
             node_counts=ids.counts,
             edges=ids.edges,
+            edge_attr=edge_attr,
             x=x,
             y=y,
             task=task,

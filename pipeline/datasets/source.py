@@ -40,12 +40,15 @@ class SourceOptions:
     graph_label : graph attribute or column that holds the label or targets; None takes "y", else "label".
     node_label : node attribute or column that holds node labels when graphs have none; None takes "y".
     task : what the labels are; None: their kind says.
+    edge_attributes : edge attributes (NetworkX, PyG) or columns of the table of edges (Parquet) to keep as attributes
+        of edges, in this order. None takes none; of PyG graphs "edge_attr", where there is one.
     """
 
     node_attributes: tuple[str, ...] | None = None
     graph_label: str | None = None
     node_label: str | None = None
     task: Task | None = None
+    edge_attributes: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, as it enters a fingerprint."""
@@ -54,6 +57,8 @@ class SourceOptions:
             "graph_label": self.graph_label,
             "node_label": self.node_label,
             **({} if self.task is None else {"task": self.task}),  # older versions had no such choice
+            # What older versions did not know enters where it was chosen.
+            **({} if self.edge_attributes is None else {"edge_attributes": list(self.edge_attributes)}),
         }
 
 

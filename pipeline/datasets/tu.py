@@ -16,8 +16,8 @@ from leap.store.errors import InvalidInputError, MissingRawFilesError
 
 URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 REQUIRED = ("A", "graph_indicator")
-OPTIONAL = ("graph_labels", "graph_attributes", "node_labels", "node_attributes")
-UNUSED = ("edge_labels", "edge_attributes")
+EDGES = ("edge_labels", "edge_attributes")
+OPTIONAL = ("graph_labels", "graph_attributes", "node_labels", "node_attributes", *EDGES)
 
 _MOST_LABELS = 1 << 20
 _LARGEST_ONE_HOT = 1 << 31  # entries; 8 GiB of float32
@@ -92,7 +92,9 @@ class TUSource(Source):
     def fingerprint(self) -> dict[str, Any]:
         """Reader, version and the content of every file PREFIX_*.txt."""
         files = fingerprint_files(self.folder, tu_files(self.folder, self.prefix))
-        return {"reader": "tu", "version": 1, "options": {}, "files": files}
+        names = {file["name"] for file in files}
+        version = 2 if names & {f"{self.prefix}_{part}.txt" for part in EDGES} else 1  # which left them out
+        return {"reader": "tu", "version": version, "options": {}, "files": files}
 
     def read(self, progress: Progress | None = None, executor: Executor | None = None) -> RawGraphs:
         """Read all files; see `read_tu`."""
@@ -181,8 +183,8 @@ def read_tu(folder: Path, name: str) -> RawGraphs:
     Features are the node attributes followed by the one-hot node labels, as PyG's
     ``TUDataset(use_node_attr=True)`` arranges them: each label column spans its whole range, unused codes
     included. Graphs are numbered by the indicator; one that it skips has no nodes and keeps its label.
-    Without graph labels, graph attributes are regression targets. Edge labels and attributes are not used;
-    `notes` says so.
+    Attributes of edges are made of the edges' attributes and labels in the same way. Without graph labels, graph
+    attributes are regression targets.
 
     Raises
     ------
@@ -226,6 +228,7 @@ def read_tu(folder: Path, name: str) -> RawGraphs:
             f"{num_nodes:,} nodes without as many graph labels."
         )
     edges = _edges(path("A"), num_nodes)
+    edge_attr, edge_source, remarks = _edge_attributes(folder, name, edges.shape[1])
     attributes = table("node_attributes", "float", num_nodes, "node")
     labels = table("node_labels", "int", num_nodes, "node")
     x, feature_source = _features(attributes, labels, path("node_labels"))
@@ -234,7 +237,7 @@ def read_tu(folder: Path, name: str) -> RawGraphs:
         table("graph_attributes", "float", num_graphs, "graph"),
         path("graph_labels"),
     )
-    notes: dict[str, Any] = {part: "present in the raw files, not used" for part in UNUSED if path(part).is_file()}
+    notes: dict[str, Any] = {} if edge_attr is None else {"edge_attributes": edge_source}
     if y is not None and task == "graph-classification" and path("graph_attributes").is_file():
         notes["graph_attributes"] = "present in the raw files, not used: graph labels take precedence"
     if (np.diff(indicator) < 0).any():
@@ -252,7 +255,30 @@ def read_tu(folder: Path, name: str) -> RawGraphs:
         task=task,
         feature_source=feature_source,
         notes=notes,
+        edge_attr=edge_attr,
+        plans_edge_attr=False,
+        remarks=remarks,
     )
+
+
+def _edge_attributes(folder: Path, name: str, edges: int) -> tuple[NDArray[np.float32] | None, str, tuple[str, ...]]:
+    """Return the attributes of all entries, where they come from, and a sentence if labels cannot be among them."""
+    tables: dict[str, NDArray[Any]] = {}
+    kinds: dict[str, Literal["int", "float"]] = {"edge_attributes": "float", "edge_labels": "int"}
+    for part, kind in kinds.items():
+        path = folder / f"{name}_{part}.txt"
+        if path.is_file():
+            tables[part] = datasets.number_table.read_numbers(path, kind)
+            if len(tables[part]) != edges:
+                raise InvalidInputError(
+                    f"{path} has {len(tables[part]):,} lines, but {folder / f'{name}_A.txt'} has {edges:,}: there must "
+                    "be one line for each entry."
+                )
+    attributes, labels = tables.get("edge_attributes"), tables.get("edge_labels") if edges else None
+    try:
+        return *_features(attributes, labels, folder / f"{name}_edge_labels.txt"), ()
+    except InvalidInputError as error:  # no reason to refuse the graphs
+        return *_features(attributes, None, folder), (f"labels of edges are left out: {error}",)
 
 
 def _plausible_graphs(labels: Path, num_nodes: int) -> int:

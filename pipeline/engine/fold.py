@@ -41,6 +41,7 @@ def open_inputs(keys: InputKeys) -> Inputs:
         [store.get(key) for key in keys.neighborhoods],
         [store.get(key).view(dim) for key, dim in keys.encodings],
         keys.with_stats,
+        keys.with_edge_attr,
     )
 
 

@@ -28,6 +28,7 @@ class InputKeys:
     neighborhoods: tuple[str, ...] = ()
     encodings: tuple[tuple[str, int | None], ...] = ()
     with_stats: bool = False
+    with_edge_attr: bool = False
 
     @classmethod
     def of(cls, prepared: Prepared, url: str) -> "InputKeys":
@@ -38,6 +39,7 @@ class InputKeys:
             tuple(artifact.key for artifact in prepared.neighborhoods),
             tuple((artifact.key, artifact.dim) for artifact in prepared.encodings),
             needs_statistics(prepared.options),
+            prepared.options.network.needs_edge_attr,
         )
 
 
@@ -110,9 +112,10 @@ def make_jobs(
         If the dataset cannot be cut into folds.
     """
     options, dataset, memory_bytes = prepared.options, prepared.dataset, int(memory_gb * GIB)
-    inputs = Inputs(dataset, prepared.neighborhoods, prepared.encodings, needs_statistics(options))
+    known = (needs_statistics(options), options.network.needs_edge_attr)
+    inputs = Inputs(dataset, prepared.neighborhoods, prepared.encodings, *known)
     fits_in_memory = inputs.stream(memory_bytes).fits_in_memory
-    facts, name = dataset_facts(dataset), dataset.manifest.dataset
+    facts, name = dataset_facts(dataset, options.network), dataset.manifest.dataset
     is_weighted = options.class_weight == "frequency" and is_classification(facts.task)
     weights = class_frequencies(dataset) if is_weighted else None
     splits = make_splits(dataset, options)

@@ -318,7 +318,7 @@ def _artifacts(requests: Sequence[RunRequest], known: _Known, context: Context) 
 
 
 def _details(options: TrainOptions, dataset: Artifact) -> RunDetails:
-    facts = dataset_facts(dataset)
+    facts = dataset_facts(dataset, options.network)
     parameters = models.count_parameters(options.network, facts)
     sizes = [part_sizes(dataset, split) for split in make_splits(dataset, options)]
     return RunDetails(facts.task, splits_of(dataset, options), sizes, parameters)

@@ -37,6 +37,7 @@ from leap.pipeline.training.requirements import SUBSTITUTES, feature_substitute
 from leap.store import Store
 from leap.store.disk import refuse_folder
 from leap.store.errors import InvalidInputError
+from leap.store.graphs import StoredGraphs
 from leap.store.graphs.tasks import NO_LABEL, is_node_task, is_regression
 from leap.store.option import validated
 
@@ -317,6 +318,7 @@ class TrainedRun:
                 f"trained on {facts.features} {kinds[facts.codes is not None]}. Predict for graphs with the same "
                 "features."
             )
+        self._check_edges(prepared)
         got = feature_substitute(prepared.dataset)
         if self.feature_source is not None and got not in (None, self.feature_source):
             is_substitute = self.feature_source in SUBSTITUTES
@@ -324,6 +326,17 @@ class TrainedRun:
             raise InvalidInputError(
                 f"{prepared.dataset.manifest.dataset!r} has no features, and its nodes got {got} instead; the run "
                 f"{self.path.name} was trained on {self.feature_source}. {way_out}"
+            )
+
+    def _check_edges(self, prepared: Prepared) -> None:
+        graphs, facts = StoredGraphs.of(prepared.dataset), self.facts
+        met = (graphs.num_edge_features, graphs.has_edge_categories)
+        if facts.edge_features and met != (facts.edge_features, facts.edge_codes is not None):
+            kinds = {True: "categorical attributes", False: "attributes"}
+            raise InvalidInputError(
+                f"the edges of {prepared.dataset.manifest.dataset!r} have {met[0]} {kinds[met[1]]}, and the run "
+                f"{self.path.name} was trained on {facts.edge_features} {kinds[facts.edge_codes is not None]}. Predict "
+                "for graphs with the same."
             )
 
 

@@ -15,15 +15,17 @@ from leap.store.graphs import ArrayBatch, GraphStream
 from leap.store.graphs.attachment import SHIFTED, attachment, attribute_name, graph_fingerprints
 
 _tensor = torch.from_numpy
-_OWN_NAMES = frozenset({"x", "edge_index", "y", "batch", "ptr", "number", "train_mask", "val_mask", "test_mask"})
+_OWN_NAMES = frozenset(
+    {"x", "edge_index", "edge_attr", "y", "batch", "ptr", "number", "train_mask", "val_mask", "test_mask"}
+)
 
 
 def to_pyg_batch(batch: ArrayBatch) -> Batch:
     """Return a batch as PyG's `Batch`, as if its graphs had gone through `AddNeighborhoods` and PyG's collation.
 
-    It has `x`, `edge_index`, `y`, `batch` and `ptr`; each encoding under its name; `Neighborhoods.from_data` finds the
-    neighbourhoods; `khop1_mean` and `khop1_scale` are the statistics of those of one hop; `number` tells which graphs
-    of the dataset these are. `to_data_list` and indexing work.
+    It has `x`, `edge_index`, `y`, `batch` and `ptr`, and `edge_attr` if the stream reads it; each encoding under its
+    name; `Neighborhoods.from_data` finds the neighbourhoods; `khop1_mean` and `khop1_scale` are the statistics of those
+    of one hop; `number` tells which graphs of the dataset these are. `to_data_list` and indexing work.
     """
     ptr, nodes = batch.ptr, _tensor(batch.ptr)
     entries: NDArray[np.int64] = np.searchsorted(batch.edge_index[0], ptr)  # sources ascend
@@ -38,6 +40,8 @@ def to_pyg_batch(batch: ArrayBatch) -> Batch:
     }
     slices: dict[str, Any] = {"edge_index": _tensor(entries), "number": each}
     shifts: dict[str, Any] = {"edge_index": shift}
+    if batch.edge_attr is not None:
+        values["edge_attr"], slices["edge_attr"] = _tensor(batch.edge_attr), slices["edge_index"]
     if batch.y is not None:
         values["y"] = _tensor(batch.y)
         slices["y"] = each if batch.masks is None else nodes

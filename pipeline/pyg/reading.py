@@ -27,8 +27,6 @@ from leap.store.suggestion import alternatives
 MASKS = ("train_mask", "val_mask", "test_mask")
 STRUCTURE = {"edge_index", "adj_t", "num_nodes", "batch", "ptr"}
 """Attributes that say which nodes and edges there are."""
-KEPT = {"edge_attr", "pos"}
-"""Attributes that nothing here looks at, kept for whoever exports the graphs."""
 
 
 def assemble(graphs: Sequence[Any], options: SourceOptions | None = None) -> RawGraphs:
@@ -50,7 +48,13 @@ def assemble(graphs: Sequence[Any], options: SourceOptions | None = None) -> Raw
     pos = _kept_rows(graphs, "pos", sizes)
     if pos is not None and features == ["pos"] and pos.ndim == 2 and pos.dtype in (np.float32, np.int64):
         pos = None  # the features are the very same
-    kept = KEPT if edges.has_index else KEPT - {"edge_attr"}  # whose rows follow edge_index
+    at_edges = ("edge_attr",) if options.edge_attributes is None else options.edge_attributes
+    if options.edge_attributes and not edges.has_index:
+        raise InvalidInputError(
+            f"{options.edge_attributes[0]!r} cannot be kept: its rows would follow edge_index, and the graphs have "
+            "adj_t alone."
+        )
+    kept = {"pos", *at_edges} if edges.has_index else {"pos"}  # whose rows follow edge_index
     used = {*STRUCTURE, *kept, *features, label, *(MASKS if masks else ())}
     left_out = sorted({key for graph in graphs for key in graph.keys()} - used)  # noqa: SIM118, iterates over pairs
     at_nodes = [name for name in left_out if features and _is_per_node(graphs, name, sizes)]
@@ -62,7 +66,7 @@ def assemble(graphs: Sequence[Any], options: SourceOptions | None = None) -> Raw
         y=y,
         task=task,
         masks=masks,
-        edge_attr=_kept_rows(graphs, "edge_attr", edges.counts) if edges.has_index else None,
+        edge_attr=_edge_attributes(graphs, options, edges.counts) if edges.has_index else None,
         pos=pos,
         feature_source=", ".join(features) or "none",
         notes=notes | ({"shapes": shapes} if shapes else {}),
@@ -136,6 +140,19 @@ def _features(graphs: Sequence[Any], names: Sequence[str], sizes: NDArray[np.int
     for name, table in zip(names, tables, strict=True):
         for column in range(table.shape[1]) if table.dtype.kind in "iu" else ():
             check_codes(table[:, column], f"column {column} of {name!r}")
+    return np.concatenate(tables, axis=1) if tables else None
+
+
+def _edge_attributes(graphs: Sequence[Any], options: SourceOptions, counts: NDArray[np.int64]) -> NDArray[Any] | None:
+    """Return `edge_attr` as it is, or the columns of the attributes that were asked for side by side."""
+    if options.edge_attributes is None:
+        return _kept_rows(graphs, "edge_attr", counts)
+    tables = []
+    for name in options.edge_attributes:
+        _column(graphs, name, needed=True)
+        rows = _kept_rows(graphs, name, counts)
+        assert rows is not None
+        tables.append(rows.reshape(len(rows), int(np.prod(rows.shape[1:]))))
     return np.concatenate(tables, axis=1) if tables else None
 
 

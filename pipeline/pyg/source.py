@@ -22,6 +22,7 @@ def from_pyg(
     node_label: str | None = None,
     task: Task | None = None,
     splits: Any = None,
+    edge_attributes: str | Sequence[str] | None = None,
 ) -> Source:
     """Make a source of PyG graphs in memory: a dataset, a list of `Data` or one `Data`; or three of them as a split.
 
@@ -43,6 +44,7 @@ def from_pyg(
     task : what the labels are, such as "node-regression" for whole numbers; None: their kind says.
     splits : official splits of a graph task: for each the numbers of the graphs of its three parts, as (train, val,
         test) or by these names, of which "val" may be "valid". Several, or one, such as OGB's `get_idx_split()`.
+    edge_attributes : attributes that take the place of `edge_attr`, side by side, such as ("edge_attr", "edge_weight").
 
     Raises
     ------
@@ -60,8 +62,11 @@ def from_pyg(
     >>> from_pyg([graph, graph], "twins").read().task
     'graph-classification'
     """
-    names = (node_attributes,) if isinstance(node_attributes, str) else node_attributes
-    options = SourceOptions(None if names is None else tuple(names), graph_label, node_label, task)
+    at_nodes, at_edges = (
+        None if names is None else (names,) if isinstance(names, str) else tuple(names)
+        for names in (node_attributes, edge_attributes)
+    )
+    options = SourceOptions(at_nodes, graph_label, node_label, task, at_edges)
     if isinstance(graphs, Mapping):
         if splits is not None:
             raise InvalidInputError("graphs come in parts, and splits are given too. Give one of both.")

@@ -63,13 +63,15 @@ def look_at(run: FinishedRun, store: Store, graph: int | None) -> Look:
     Raises
     ------
     InvalidInputError
-        If the run has no checkpoint, its features are categorical, or there is no such graph.
+        If the run has no checkpoint, its features are categorical, its edges are weighed, or there is no such graph.
     LeapError
         If the store does not have the dataset.
     """
     config = run.config
     if (config.get("facts") or {}).get("codes") is not None:
         raise InvalidInputError("its features are categorical")
+    if config["options"]["network"].get("edge_weight_from") is not None:
+        raise InvalidInputError("its edges are weighed by an attribute")
     learned, thresholds = _learned(run, str(config.get("fingerprint")))
     key = next((entry["key"] for entry in config.get("artifacts", []) if entry["kind"] == "dataset"), "")
     number, x, edges = _graph(store.get(key), graph)

@@ -64,11 +64,21 @@ class IngestOptions(Options):
         TaskName | None,
         Option(help="Your own graphs: what the labels are, {choices} (default: their kind says).", panel=READING),
     ] = None
+    edge_attributes: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            help="Your own graphs: edge attribute or column to keep as an attribute of edges.",
+            panel=READING,
+            flags=("--edge-attribute",),
+            metavar="NAME",
+        ),
+    ] = None
 
     @property
     def source_options(self) -> SourceOptions:
         """The reader's part."""
-        return SourceOptions(self.node_attributes, self.graph_label, self.node_label, self.task)
+        names = (self.node_attributes, self.graph_label, self.node_label)
+        return SourceOptions(*names, self.task, self.edge_attributes)
 
     @property
     def params(self) -> dict[str, Any]:

@@ -94,6 +94,8 @@ class StageResult:
             plural(summary["edges"], "edge"),
             f"{plural(summary['features'], nature)} ({_feature_names(summary)})",
         ]
+        if summary.get("edge_features"):
+            parts.append(f"{plural(summary['edge_features'], 'attribute')} of edges")
         for name, text in (
             ("empty_graphs", "empty"),
             ("self_loops_dropped", "self-loops dropped"),

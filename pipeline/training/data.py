@@ -36,6 +36,7 @@ class Batch(NamedTuple):
     chosen : for node tasks, which rows of the scores are the items; None: all.
     node_ptr, graph_ptr, ptr : (n + 1,), network i owns the nodes node_ptr[i] to node_ptr[i + 1], and so on; `ptr` is of
         items.
+    edge_ptr : of edges, where they have attributes.
     """
 
     x: Tensor
@@ -46,6 +47,7 @@ class Batch(NamedTuple):
     node_ptr: Ids
     graph_ptr: Ids
     ptr: Ids
+    edge_ptr: Ids | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """Return the same on a device, which the host does not wait for."""
@@ -67,7 +69,8 @@ class Batch(NamedTuple):
         nodes = self.nodes
         if isinstance(network, Stack) and network.is_grouped:
             rows, graph_rows = (Rows(ptr, noise, slots) for ptr in (self.node_ptr, self.graph_ptr))
-            nodes = replace(nodes, graphs=replace(nodes.graphs, rows=rows, graph_rows=graph_rows))
+            edge_rows = None if self.edge_ptr is None else Rows(self.edge_ptr, noise, slots)
+            nodes = replace(nodes, graphs=replace(nodes.graphs, rows=rows, graph_rows=graph_rows, edge_rows=edge_rows))
         out: Tensor = network(self.x, nodes)
         return out if self.chosen is None else out[self.chosen]
 
@@ -123,14 +126,15 @@ class Part:
     def _tensors(self, arrays: ArrayBatch, rows: Ids, graphs: Ids) -> Batch:
         nodes, x = node_data(arrays), torch.from_numpy(arrays.x)
         y = None if arrays.y is None else torch.from_numpy(arrays.y)
+        edges = None if arrays.edge_attr is None else np.searchsorted(arrays.edge_index[0], rows)  # sources ascend
         if not self._has_node_items:
-            return Batch(x, nodes, y, arrays.graphs, None, rows, graphs, graphs)
+            return Batch(x, nodes, y, arrays.graphs, None, rows, graphs, graphs, edges)
         if self._mask is None or arrays.masks is None:
             y = y if self.is_node_task else None
-            return Batch(x, nodes, y, np.arange(len(arrays.x)), None, rows, graphs, rows)
+            return Batch(x, nodes, y, np.arange(len(arrays.x)), None, rows, graphs, rows, edges)
         items = np.flatnonzero(arrays.masks[self._mask[0]][:, self._mask[1]])
         chosen, ptr = torch.from_numpy(items), np.array([0, len(items)])
-        return Batch(x, nodes, None if y is None else y[chosen], items, chosen, rows, graphs, ptr)
+        return Batch(x, nodes, None if y is None else y[chosen], items, chosen, rows, graphs, ptr, edges)
 
 
 class United(NamedTuple):
@@ -199,7 +203,8 @@ def _nbytes(*keys: tuple[Part, ...]) -> int:
 def node_data(arrays: ArrayBatch) -> NodeData:
     """Return what encodings and backbones see of a batch beside its features, as tensors that share its memory."""
     edge_index, ptr, batch = map(torch.from_numpy, (arrays.edge_index, arrays.ptr, arrays.batch))
-    graphs = GraphBatch(edge_index, ptr, batch, host_ptr=arrays.ptr)
+    edge_attr = None if arrays.edge_attr is None else torch.from_numpy(arrays.edge_attr)
+    graphs = GraphBatch(edge_index, ptr, batch, host_ptr=arrays.ptr, edge_attr=edge_attr)
     stats = {hops: Statistics(*map(torch.from_numpy, pair)) for hops, pair in arrays.stats.items()}
     encodings = {name: torch.from_numpy(values) for name, values in arrays.encodings.items()}
     return NodeData(graphs, arrays.neighborhoods, stats, encodings)

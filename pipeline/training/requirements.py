@@ -6,6 +6,7 @@ import numpy as np
 
 from leap.models.network_config import (
     DatasetFacts,
+    NetworkConfig,
     TaskName,
     needs_neighborhoods,
     transform_name,
@@ -49,6 +50,8 @@ def required_recipes(options: TrainOptions, dataset: Artifact, *, needs_labels: 
                 f"{dataset.manifest.dataset!r} is a node task: its nodes are divided by its masks, not into folds of "
                 "cross-validation. Leave --cross-validation out."
             )
+    if options.network.needs_edge_attr:
+        _check_edge_attr(options, dataset)
     return recipes_for(options, is_categorical=summary["categorical"])
 
 
@@ -70,6 +73,27 @@ def _check_labels(dataset: Artifact) -> None:
         raise InvalidInputError(
             f"all {summary[owners]:,} {owners} of {dataset.manifest.dataset!r} have the label {classes[0]!r}: there is "
             "nothing to learn. Choose another label with --graph-label or --node-label, or a dataset with two classes."
+        )
+
+
+def _check_edge_attr(options: TrainOptions, dataset: Artifact) -> None:
+    """Refuse networks that look at attributes of edges where a dataset has none, or others than are needed."""
+    graphs, network, name = StoredGraphs.of(dataset), options.network, dataset.manifest.dataset
+    wanted = "--edge-weight-from" if network.edge_weight_from is not None else "--with-edges"
+    wanted = f"--backbone {network.backbone}" if network.sees_edges and not network.with_edges else wanted
+    columns = graphs.num_edge_features
+    if not columns:
+        raise InvalidInputError(
+            f"{wanted} needs attributes of edges, and those of {name!r} have none. Name some of your own graphs' with "
+            "--edge-attribute, or choose a network that does without."
+        )
+    if network.edge_weight_from is None:
+        return
+    if network.edge_weight_from >= columns or graphs.has_edge_categories:
+        kind = "categories, which cannot weigh anything" if graphs.has_edge_categories else "measurements"
+        raise InvalidInputError(
+            f"--edge-weight-from {network.edge_weight_from}: the attributes of the edges of {name!r} are {columns} "
+            f"columns of {kind}, counted from 0. Choose a column of measurements."
         )
 
 
@@ -122,6 +146,7 @@ class Inputs(NamedTuple):
     neighborhoods: list[Artifact]
     encodings: list[Artifact]
     with_stats: bool
+    with_edge_attr: bool = False
 
     def stream(self, memory_bytes: int) -> GraphStream:
         """Return a stream of all graphs, whose parts share what is in memory."""
@@ -131,6 +156,7 @@ class Inputs(NamedTuple):
             {name_in_batch(encoding): encoding for encoding in self.encodings},
             memory_bytes=memory_bytes,
             with_stats=self.with_stats,
+            with_edge_attr=self.with_edge_attr,
         )
 
 
@@ -145,14 +171,17 @@ def needs_statistics(options: TrainOptions) -> bool:
     return options.network.leap is not None and options.network.leap_on == "features"
 
 
-def dataset_facts(dataset: Artifact) -> DatasetFacts:
-    """Return what a network must know; for categorical features this reads all of them once."""
+def dataset_facts(dataset: Artifact, network: NetworkConfig) -> DatasetFacts:
+    """Return what a network must know; categories, and attributes of edges that it needs, are all read once."""
     graphs = StoredGraphs.of(dataset)
+    needs_edges = network.needs_edge_attr
     return DatasetFacts(
         features=graphs.num_features,
         codes=graphs.codes() if graphs.is_categorical else None,
         outputs=len(graphs.classes) if graphs.classes else graphs.num_targets,
         task=dataset.manifest.summary["task"],
+        edge_features=graphs.num_edge_features if needs_edges else 0,
+        edge_codes=graphs.edge_codes() if needs_edges else None,
     )
 
 

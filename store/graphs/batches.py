@@ -36,6 +36,8 @@ class ArrayBatch:
     stats : by hops where they are stored, mean (n, d) and scale (n,) float32.
     encodings : by name, (n, …) float32.
     masks : for node tasks {"train", "val", "test"} -> (n, splits) bool, else None.
+    edge_attr : (2E, columns) attributes in the order of `edge_index`, float32 or int64 for categories; None where they
+        are not read.
     """
 
     graphs: Ids
@@ -48,6 +50,7 @@ class ArrayBatch:
     stats: dict[int, tuple[Array, Array]]
     encodings: dict[str, Array]
     masks: dict[str, NDArray[np.bool_]] | None
+    edge_attr: Array | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -181,4 +184,5 @@ def _numbered(selection: Selection, block: Block) -> ArrayBatch:
         stats,
         {name: nodes["encoding", name] for name in selection.encodings},
         masks or None,
+        block.tables["edge_attr"]["values"] if selection.has_edge_attr else None,
     )

@@ -31,7 +31,7 @@ class Block:
     tables : items are graphs. "nodes" has the features, labels and masks, ("encoding", name), and by hop count
         ("mean", hops), ("scale", hops) and how many "members" and "edges" each node has; "entries" has the ids of the
         adjacency (2, 2E); ("members", hops) and ("edges", hops) those of neighbourhoods. Ids are counted from the
-        first node of their graph.
+        first node of their graph. "edge_attr", where it is read, has the "values" of each entry (2E, columns).
     """
 
     graphs: Ids
@@ -50,6 +50,8 @@ class Block:
         arrays: dict[Any, Array] = dict(self.tables["nodes"].columns)
         if self.y is not None:
             arrays["y", "of graphs"] = self.y
+        if "edge_attr" in self.tables:
+            arrays["edge_attr"] = self.tables["edge_attr"]["values"]
         names = [name if isinstance(name, str) else f"{name[0]} {name[1]}" for name in arrays]
         kinds = [f"{array.dtype} of shape {('n', *array.shape[1:])}" for array in arrays.values()]
         return dict(zip(names, kinds, strict=True))
@@ -104,12 +106,14 @@ class Selection:
     neighborhoods : by hops.
     has_stats : whether mean and scale of neighbourhoods are read.
     encodings : by name.
+    has_edge_attr : whether the attributes of the edges are read.
     """
 
     dataset: StoredGraphs
     neighborhoods: Mapping[int, StoredNeighborhoods]
     has_stats: bool
     encodings: Mapping[str, StoredEncoding]
+    has_edge_attr: bool = False
 
     @classmethod
     def of(
@@ -118,15 +122,18 @@ class Selection:
         neighborhoods: Sequence[Artifact],
         encodings: Sequence[Artifact] | Mapping[str, Artifact],
         with_stats: bool = True,
+        with_edge_attr: bool = False,
     ) -> "Selection":
         """Return what the given artifacts of a dataset are read as.
 
         Raises
         ------
         InvalidInputError
-            If an artifact belongs to another dataset, or two have the same name.
+            If an artifact belongs to another dataset, two have the same name, or the edges have no attributes.
         """
         stored = StoredGraphs.of(dataset)
+        if with_edge_attr and not stored.num_edge_features:
+            raise InvalidInputError(f"the edges of {stored.manifest.dataset!r} have no attributes that could be read.")
         hoods = [StoredNeighborhoods.of(artifact) for artifact in neighborhoods]
         pairs = encodings.items() if isinstance(encodings, Mapping) else [(a.kind, a) for a in encodings]
         named = [(name, StoredEncoding.of(artifact)) for name, artifact in pairs]
@@ -140,11 +147,12 @@ class Selection:
                 )
             met[name] = artifact
         has_stats = with_stats and not stored.is_categorical
-        return cls(stored, {hood.hops: hood for hood in hoods}, has_stats, dict(named))
+        return cls(stored, {hood.hops: hood for hood in hoods}, has_stats, dict(named), with_edge_attr)
 
     def rows(self) -> dict[Any, int]:
         """Rows of each table of a block that holds the whole dataset."""
         found: dict[Any, int] = {"nodes": self.dataset.num_nodes, "entries": 2 * self.dataset.num_edges}
+        found |= {"edge_attr": found["entries"]} if self.has_edge_attr else {}
         for hops, hoods in self.neighborhoods.items():
             found |= {("members", hops): hoods.members, ("edges", hops): hoods.edges}
         return found
@@ -156,8 +164,15 @@ class Selection:
         a_node = dataset.num_features * (8 if dataset.is_categorical else 4)
         a_node += sum(4 * int(np.prod(encoding.row_shape)) for encoding in self.encodings.values())
         a_node += len(self.neighborhoods) * (2 * ID_BYTES + (4 * dataset.num_features + 4) * self.has_stats)
-        ids = sum((1 if name[0] == "members" else 2) * count for name, count in rows.items() if name != "nodes")
-        return rows["nodes"] * a_node + ids * ID_BYTES + dataset.num_graphs * 32 * (1 + len(self.neighborhoods))
+        attributes = dataset.num_edge_features * (8 if dataset.has_edge_categories else 4) if self.has_edge_attr else 0
+        an_entry = {"nodes": 0, "edge_attr": 0}
+        ids = sum(an_entry.get(name, 1 if name[0] == "members" else 2) * count for name, count in rows.items())
+        return (
+            rows["nodes"] * a_node
+            + rows["entries"] * attributes
+            + ids * ID_BYTES
+            + dataset.num_graphs * 32 * (1 + len(self.neighborhoods))
+        )
 
     def read(self, shard: Shard, graphs: Ids, labels: Array | None) -> Block:
         """Return the given graphs of a shard, by their ascending numbers in the dataset.
@@ -172,7 +187,7 @@ class Selection:
             If a file is missing or any of its bits differ from what was published.
         """
         (low, high), (first_graph, last_graph) = shard.nodes, shard.graphs
-        nodes, neighbours = self.dataset.shard_rows(shard)
+        nodes, neighbours = self.dataset.shard_rows(shard, with_edge_attr=self.has_edge_attr)
         columns: dict[Any, Array] = dict(nodes.columns)
         indices = neighbours["ids"]
         first = nodes.ptr[:-1].repeat(nodes.lengths).astype(indices.dtype)  # node of the shard where its graph begins
@@ -181,6 +196,8 @@ class Selection:
         first += indices.dtype.type(low)
         np.subtract(indices, first.repeat(neighbours.lengths), out=entries[1])
         tables: dict[Any, Ragged] = {"entries": Ragged(neighbours.ptr[nodes.ptr], {"ids": entries}, axis=-1)}
+        if self.has_edge_attr:
+            tables["edge_attr"] = Ragged(tables["entries"].ptr, {"values": neighbours["edge_attr"]})
         for hops, stored in self.neighborhoods.items():
             hoods, mean, scale = stored.between(low, high, partial(stored.rows, with_stats=self.has_stats))
             hoods = hoods.shifted(-first)

@@ -46,7 +46,8 @@ class Graphs:
     classes : the original label of each code, JSON values; None unless a classification task.
     masks : {"train", "val", "test"} -> (N, S) bool for node tasks, one column per split; for graph tasks (G, S), the
         official splits; None without any.
-    edge_attr : (2E, …) numbers of each entry of `indices`, or None.
+    edge_attr : (2E, …) numbers of each entry of `indices`, or None; whole numbers are categories.
+    plans_edge_attr : whether partitions are cut by the size of `edge_attr` too.
     pos : (N, …) where the nodes are, or None.
     remarks : sentences that whoever asked for the dataset should read.
     summary : counts to report: graphs, nodes, edges, empty_graphs, self_loops_dropped, duplicate_edges_merged, …
@@ -63,6 +64,7 @@ class Graphs:
     feature_source: str
     summary: dict[str, Any]
     edge_attr: Array | None = None
+    plans_edge_attr: bool = True
     pos: Array | None = None
     remarks: tuple[str, ...] = ()
 
@@ -93,6 +95,7 @@ class Graphs:
             **self.summary,
             "features": int(self.x.shape[1]),
             "categorical": self.is_categorical,
+            **({} if self.edge_attr is None else {"edge_features": int(np.prod(self.edge_attr.shape[1:]))}),
             "feature_source": self.feature_source,
             "task": self.task,
             "classes": self.classes,
@@ -194,7 +197,8 @@ class ShardRows(NamedTuple):
     Attributes
     ----------
     nodes : items are graphs, rows are nodes; columns "x" and, for node tasks, "y" and each part of the masks.
-    neighbours : items are nodes, rows are the entries of the adjacency, "ids" of the neighbours are dataset-wide.
+    neighbours : items are nodes, rows are the entries of the adjacency, "ids" of the neighbours are dataset-wide; with
+        "edge_attr", the columns of the edges' attributes, where they are wanted.
     """
 
     nodes: Ragged
@@ -324,8 +328,12 @@ class StoredGraphs(Stored):
     def _array(self, partition: int, name: str) -> Array:
         return self.read(partition, [name])[name]
 
-    def shard_rows(self, shard: Shard) -> ShardRows:
+    def shard_rows(self, shard: Shard, *, with_edge_attr: bool = False) -> ShardRows:
         """Return what belongs to the nodes of a shard.
+
+        Parameters
+        ----------
+        with_edge_attr : read the attributes of the edges too.
 
         Raises
         ------
@@ -333,8 +341,12 @@ class StoredGraphs(Stored):
             If a file is missing or any of its bits differ from what was published.
         """
         columns = self._node_columns
-        parts = [self.read(part, ["node_ptr", "indptr", "indices", *columns.values()]) for part in shard.partitions]
-        neighbours = [Ragged(part["indptr"], {"ids": part["indices"]}) for part in parts]
+        of_edges = {"ids": "indices"} | ({"edge_attr": "edge_attr"} if with_edge_attr else {})
+        names = ["node_ptr", "indptr", *of_edges.values(), *columns.values()]
+        parts = [self.read(part, names) for part in shard.partitions]
+        for part in parts if with_edge_attr else ():
+            part["edge_attr"] = _edge_columns(part["edge_attr"])
+        neighbours = [Ragged(part["indptr"], {name: part[at] for name, at in of_edges.items()}) for part in parts]
         nodes = {
             name: parts[0][array] if len(parts) == 1 else np.concatenate([part[array] for part in parts])
             for name, array in columns.items()
@@ -394,6 +406,37 @@ class StoredGraphs(Stored):
         """Return (2E, …) attributes of all entries of the adjacency, None without any."""
         return self.load("edge_attr") if self.has("edge_attr") else None
 
+    @cached_property
+    def num_edge_features(self) -> int:
+        """Columns of the edges' attributes, 0 without any."""
+        return int(np.prod(self.shape("edge_attr")[1:])) if self.has("edge_attr") else 0
+
+    @cached_property
+    def has_edge_categories(self) -> bool:
+        """Whether the edges' attributes are codes rather than measurements."""
+        return self.has("edge_attr") and np.issubdtype(self.dtype("edge_attr"), np.integer)
+
+    def edge_codes(self) -> tuple[tuple[int, ...], ...] | None:
+        """Return the distinct values of each column of the edges' attributes, ascending; None for measurements.
+
+        Raises
+        ------
+        InvalidInputError
+            If codes are negative or too large, or measurements are no finite float32 numbers.
+        """
+        if self.has_edge_categories:
+            return self._codes("edge_attr", self.num_edge_features, "attributes of the edges")
+        for part in self.partitions if self.num_edge_features else ():
+            values = _edge_columns(self._array(part.index, "edge_attr"))
+            if not np.isfinite(values).all():
+                row, column = np.argwhere(~np.isfinite(values))[0]
+                raise InvalidInputError(
+                    f"column {column} of the attributes of the edges of {self.manifest.dataset!r} holds "
+                    f"{values[row, column]}; what a network is to see must be finite float32 numbers. Repair them, or "
+                    "choose a network that does without."
+                )
+        return None
+
     def pos(self) -> Array | None:
         """Return (N, …) where the nodes are, None where that is not known."""
         if self.has("pos"):
@@ -440,19 +483,31 @@ class StoredGraphs(Stored):
         InvalidInputError
             If codes are negative, or larger than a table of them can be.
         """
-        met: list[set[int]] = [set() for _ in range(self.num_features)]
+        return self._codes("x", self.num_features, "categorical features")
+
+    def _codes(self, name: str, columns: int, noun: str) -> tuple[tuple[int, ...], ...]:
+        met: list[set[int]] = [set() for _ in range(columns)]
         for part in self.partitions:
-            x = self._array(part.index, "x")
+            rows = self._array(part.index, name)
+            rows = rows.reshape(len(rows), columns)
             for column, values in enumerate(met):
-                values.update(np.unique(x[:, column]).tolist())
+                values.update(np.unique(rows[:, column]).tolist())
         for column, values in enumerate(met):
             odd = next((value for value in sorted(values, reverse=True) if not 0 <= value < LARGEST_CODE), None)
             if odd is not None:
                 raise InvalidInputError(
-                    f"column {column} of the categorical features of {self.manifest.dataset!r} holds {odd}; codes must "
+                    f"column {column} of the {noun} of {self.manifest.dataset!r} holds {odd}; codes must "
                     f"lie in 0…{LARGEST_CODE - 1:,}. Number the categories from zero, or store measurements as reals."
                 )
         return tuple(tuple(sorted(values)) for values in met)
+
+
+def _edge_columns(attributes: Array) -> Array:
+    """Return attributes of any shape as networks take them: (entries, columns) int64 categories, or float32."""
+    kind = np.int64 if np.issubdtype(attributes.dtype, np.integer) else np.float32
+    width = int(np.prod(attributes.shape[1:]))
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(attributes.reshape(len(attributes), width), dtype=kind)
 
 
 def _mask(part: str) -> str:

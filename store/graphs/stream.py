@@ -124,6 +124,7 @@ class GraphStream:
     window : how many partitions of the dataset are mixed with each other; a dataset of no more is shuffled completely.
     memory_bytes : memory for what is read.
     with_stats : read mean and scale of each neighbourhood where they are stored.
+    with_edge_attr : read the attributes of the edges, which the dataset must have then.
 
     Raises
     ------
@@ -169,8 +170,9 @@ class GraphStream:
         window: int = 8,
         memory_bytes: int = 2 * 2**30,
         with_stats: bool = True,
+        with_edge_attr: bool = False,
     ) -> None:
-        self._selection = Selection.of(dataset, neighborhoods, encodings, with_stats)
+        self._selection = Selection.of(dataset, neighborhoods, encodings, with_stats, with_edge_attr)
         self._order = _order(self._selection.dataset, graphs, batch_size, window, shuffle, seed)
         self._memory = Memory(self._selection, self._order.subset, self._order.window, memory_bytes)
 

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from leap.pipeline.canonical import canonicalize
 from leap.pipeline.datasets import catalog, resolve
-from leap.pipeline.datasets.tu import TU_NAMES, read_tu
+from leap.pipeline.datasets.tu import TU_NAMES, TUSource, read_tu
+from leap.pipeline.partition import plan_dataset
 from leap.store.errors import InvalidInputError, MissingRawFilesError
 
 COLUMNS = {
@@ -55,7 +57,43 @@ def test_fingerprint_keeps_2800_graphs_with_labels_unshifted(real_data):
     without = canonicalize(raw, drop_empty=True)
     assert without.num_graphs == 2149
     np.testing.assert_array_equal(np.array(without.classes)[without.y], labels[np.unique(indicator) - 1])
-    assert raw.notes == {"edge_attributes": "present in the raw files, not used"}
+    assert raw.notes == {"edge_attributes": "attributes"}
+
+
+def test_attributes_of_edges_equal_what_pyg_reads(real_data):
+    from torch_geometric.io import read_tu_data
+
+    source = resolve("Fingerprint", data=real_data("Fingerprint"), download=False)
+    data, slices, _ = read_tu_data(str(real_data("Fingerprint") / "Fingerprint" / "raw"), "Fingerprint")
+    raw = source.read()
+    graphs = canonicalize(raw)
+    first = np.repeat(graphs.node_ptr[:-1], slices["edge_index"].diff().numpy())
+    theirs = data.edge_index.numpy() + first
+    np.testing.assert_array_equal(graphs.edge_attr, data.edge_attr.numpy()[np.lexsort(theirs[::-1])])
+    assert source.fingerprint()["version"] == 2
+    bare = replace(graphs, edge_attr=None)
+    assert plan_dataset(graphs, 20_000) == plan_dataset(bare, 20_000)
+
+
+def test_labels_of_edges_are_one_hot_behind_their_attributes(write_tu, tmp_path):
+    labels, attributes = "4\n4\n2\n2\n3\n3\n", "0.5\n0.5\n1.5\n1.5\n2.5\n2.5\n"
+    source = TUSource(write_tu(tmp_path, edge_labels=labels, edge_attributes=attributes), "toy")
+    assert source.read().edge_attr[::2].tolist() == [[0.5, 0, 0, 1], [1.5, 1, 0, 0], [2.5, 0, 1, 0]]
+    assert source.fingerprint()["version"] == 2
+    bare = TUSource(write_tu(tmp_path / "bare"), "toy")
+    assert bare.read().edge_attr is None
+    assert bare.fingerprint()["version"] == 1
+
+
+def test_labels_of_edges_that_span_too_much_are_left_out_with_a_remark(write_tu, tmp_path):
+    raw = read_tu(write_tu(tmp_path, edge_labels="0\n0\n1\n1\n9000000000\n0\n"), "toy")
+    assert raw.edge_attr is None
+    assert raw.remarks[0].startswith("labels of edges are left out: ")
+
+
+def test_lines_of_edges_that_are_missing_are_refused(write_tu, tmp_path):
+    with pytest.raises(InvalidInputError, match=r"toy_edge_labels.txt has 2 lines, but .*toy_A.txt has 6"):
+        read_tu(write_tu(tmp_path, edge_labels="1\n1\n"), "toy")
 
 
 def test_a_small_dataset_is_read_with_its_gap(write_tu, tmp_path):
