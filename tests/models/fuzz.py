@@ -31,7 +31,7 @@ from leap.models.kernels.normalization import mean_and_scale, normalize, spread_
 from leap.models.kernels.potentials import potential_statistics
 from leap.models.kernels.transforms import dect_forward, ect_forward, kernels_for
 from leap.models.kernels.walks import rwpe
-from leap.models.messages import Weights, attend, gather, sum_messages
+from leap.models.messages import Sums, Weights, attend, gather, sum_messages
 from leap.models.rows import Rows
 from leap.models.sequences import encode_sequences, self_attention
 from leap.models.transform import Statistics, edge_weights
@@ -227,7 +227,8 @@ class Fuzz:
             )
         elif kind < 0.6:
             given = edges + int(self.one([0, 0, 0, -1, 1]))
-            out = gather(x, ends, Weights(self.tensor(max(given, 0)), self.tensor(nodes)))
+            weights = Weights(self.tensor(max(given, 0)), self.tensor(nodes))
+            out = Sums(ends, weights)(x) if self.draw.random() < 0.5 else gather(x, ends, weights)
         else:
             out = attend(x, self.tensor(nodes, int(self.one([2, 2, 2, 1]))), ends)
         out.backward(self.tensor(*out.shape))
