@@ -57,7 +57,7 @@ class Fuzz:
         self.encoders = [LEAP(2, 4), LEAP(2, 4, thresholds=20, directions=3, learn_thresholds=True, scale=1e-3)]
 
     def _graph(self, nodes: int) -> Neighborhoods:
-        entries = self.draw.integers(0, max(nodes, 1), (2, 2 * nodes))
+        entries = self.draw.integers(0, max(nodes, 1), (2, nodes * int(self.one([1, 2, 8]))))
         return khop(entries, nodes, int(self.draw.integers(1, 3)))
 
     def one(self, values: Any) -> Any:
