@@ -206,12 +206,12 @@ def test_each_table_is_read_by_its_own_columns(name, is_gzipped, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("tox21", gzip.compress(b"NR-AR,smiles\n1,CC\n")[:-9], "not a CSV table that can be read"),
+        ("tox21", gzip.compress(b"NR-AR,smiles\n1,CC\n", mtime=0)[:-9], "not a CSV table that can be read"),
         ("tox21", b"NR-AR,smiles\n1,CC\n", "not a CSV table that can be read"),
-        ("tox21", gzip.compress(b"NR-AR,smiles\n0.5,CC\n"), r"line 2: NR-AR is '0\.5', neither 0 nor 1"),
-        ("tox21", gzip.compress(b"mol_id,smiles\nT1,CC\n"), "lacks the column of any target"),
-        ("tox21", gzip.compress(b"NR-AR,smile\n1,CC\n"), "lacks the column smiles"),
-        ("tox21", gzip.compress(b""), "lacks the column smiles"),
+        ("tox21", gzip.compress(b"NR-AR,smiles\n0.5,CC\n", mtime=0), r"line 2: NR-AR is '0\.5', neither 0 nor 1"),
+        ("tox21", gzip.compress(b"mol_id,smiles\nT1,CC\n", mtime=0), "lacks the column of any target"),
+        ("tox21", gzip.compress(b"NR-AR,smile\n1,CC\n", mtime=0), "lacks the column smiles"),
+        ("tox21", gzip.compress(b"", mtime=0), "lacks the column smiles"),
         ("lipo", b"exp,smiles\n,CC\n", "line 2: exp is '', not a finite number"),
         ("lipo", b"exp,smiles\nnan,CC\n", "line 2: exp is 'nan', not a finite number"),
         ("lipo", b"exp,smiles\nlow,CC\n", "line 2: exp is 'low', not a finite number"),
