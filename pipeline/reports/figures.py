@@ -278,7 +278,7 @@ def new_figure(
     title: str,
     height: float,
     *,
-    left: float = 0.56,
+    left: float = 0.64,
     right: float = 0.1,
     bottom: float = 0.46,
     legend: Sequence[str] = (),
