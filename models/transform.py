@@ -156,8 +156,10 @@ def _of_pairs(weights: Tensor, edge_index: Tensor) -> Tensor:
             f"edge_weights must have an entry per edge, and each edge both directions. Got {len(weights)} weights, and "
             f"{len(one)} edges one way, {len(other)} the other."
         )
-    one, other = one[np.lexsort((heads[one], tails[one]))], other[np.lexsort((tails[other], heads[other]))]
-    return (weights[torch.from_numpy(one)] + weights[torch.from_numpy(other)]) / 2
+    order = np.lexsort((heads[one], tails[one]))
+    other = other[np.lexsort((tails[other], heads[other]))][np.argsort(order)]  # the reverse of each of `one`
+    order = np.argsort(tails[one], kind="stable")
+    return (weights[torch.from_numpy(one[order])] + weights[torch.from_numpy(other[order])]) / 2
 
 
 def edge_weights(neighborhoods: Neighborhoods, edge_index: Tensor, weights: Tensor) -> Tensor:

@@ -314,6 +314,22 @@ def test_whole_graphs_weigh_their_edges_by_both_directions(dtype):
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_whole_graphs_weigh_edges_that_stand_in_any_order(seed):
+    generator = torch.Generator().manual_seed(seed)
+    pairs = torch.combinations(torch.arange(6)).T
+    edges, weights = torch.cat([pairs, pairs.flip(0)], dim=1), torch.rand(30, generator=generator)
+    x, order = torch.randn(6, 2, generator=generator), torch.randperm(30, generator=generator)
+    met, wanted = (
+        graph_dect(x.to(kind), batch, torch.eye(2, dtype=kind), GRIDS[0].to(kind), 64.0)
+        for kind, batch in (
+            (torch.float32, batch_of(None, edges[:, order], (0, 6), edge_weights=weights[order])),
+            (torch.float64, batch_of(None, edges, (0, 6), edge_weights=weights.double())),
+        )
+    )
+    torch.testing.assert_close(met, wanted.float(), rtol=1e-4, atol=1e-4)
+
+
 def test_leap_takes_weights_for_each_hop_count():
     torch.manual_seed(0)
     encoder, x = LEAP(2, 4, hops=(1, 2), edge_weight=2.0, seed=0), torch.randn(7, 2)
