@@ -73,10 +73,11 @@ def masks_of(splits: Any, num_graphs: int) -> dict[str, NDArray[np.bool_]]:
     InvalidInputError
         Other parts, or numbers that no graph has.
     """
-    is_one = isinstance(splits, Mapping) or (len(splits) == len(PARTS) and np.ndim(splits[0][0]) == 0)
-    several = [splits] if is_one else list(splits)
+    several = _as_several(splits)
     masks = {part: np.zeros((num_graphs, len(several)), np.bool_) for part in PARTS}
     for number, split in enumerate(several):
+        if not hasattr(split, "__len__"):
+            raise InvalidInputError(f"a split has the parts train, val and test. Split {number} is {split!r:.60}.")
         named = dict(split) if isinstance(split, Mapping) else dict(zip(PARTS, split, strict=False))
         if "valid" in named:
             named["val"] = named.pop("valid")
@@ -85,7 +86,10 @@ def masks_of(splits: Any, num_graphs: int) -> dict[str, NDArray[np.bool_]]:
                 f"a split has the parts train, val and test. Split {number} has {len(split)}: {', '.join(named)}."
             )
         for part, given in named.items():
-            members = np.asarray(given)
+            try:
+                members = np.asarray(given)
+            except ValueError:  # lists of different lengths
+                members = np.asarray(given, dtype=object)
             if members.ndim != 1 or (members.size and members.dtype.kind not in "iu"):
                 raise InvalidInputError(
                     f"the {part} part of split {number} must be numbers of graphs. Got {members.dtype} of shape "
@@ -98,6 +102,27 @@ def masks_of(splits: Any, num_graphs: int) -> dict[str, NDArray[np.bool_]]:
                 )
             masks[part][members.astype(np.int64), number] = True
     return masks
+
+
+def _as_several(splits: Any) -> list[Any]:
+    """Return splits as a list, also where one is given: three parts, each of numbers."""
+    if isinstance(splits, Mapping):
+        return [splits]
+    try:
+        several = list(splits)
+    except TypeError:
+        raise InvalidInputError(
+            f"splits are the parts (train, val, test), each the numbers of its graphs, or a list of such. Got "
+            f"{splits!r:.60}."
+        ) from None
+
+    def is_part(one: Any) -> bool:
+        try:
+            return not isinstance(one, Mapping) and np.ndim(one) == 1
+        except ValueError:
+            return False
+
+    return [several] if len(several) == len(PARTS) and any(map(is_part, several)) else several
 
 
 def with_splits(raw: RawGraphs, splits: Any) -> RawGraphs:

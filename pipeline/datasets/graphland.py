@@ -118,9 +118,12 @@ class GraphLandSource(Source):
         is_labelled = ~np.isnan(y)
         edges = _edges(self._folder / "edgelist.csv", len(y))
         task = _TASKS[info["task"]]
-        if task == "node-classification" and (odd := is_labelled & (y != np.floor(y))).any():
+        is_code = (y == np.floor(y)) & (np.abs(y) < 2.0**53)
+        if task == "node-classification" and (odd := is_labelled & ~is_code).any():
             row = int(np.argmax(odd))
-            raise InvalidInputError(f"{target_path}, line {row + 2}: the label {y[row]:g} is not a whole number.")
+            raise InvalidInputError(
+                f"{target_path}, line {row + 2}: the label {y[row]:g} is not a whole number below 2⁵³."
+            )
         return RawGraphs(
             node_counts=np.array([len(y)], dtype=np.int64),
             edges=edges,
@@ -142,7 +145,7 @@ def _info(path: Path) -> dict[str, Any]:
         info = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise cannot_read(path, error) from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # dates and numbers that are none, endless nesting
         raise InvalidInputError(
             f"{path} is not a YAML file that can be read ({' '.join(str(error).split())})."
         ) from None
@@ -151,7 +154,7 @@ def _info(path: Path) -> dict[str, Any]:
         names = fields.get(name)
         if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
             raise InvalidInputError(f"{path} must have a list of names {name}. Got {names!r:.60}.")
-    if fields.get("task") not in _TASKS:
+    if str(fields.get("task")) not in _TASKS:
         raise InvalidInputError(f"{path} must have a task, one of {', '.join(_TASKS)}. Got {fields.get('task')!r:.60}.")
     if not isinstance(fields.get("target_name"), str):
         raise InvalidInputError(f"{path} must have a target_name. Got {fields.get('target_name')!r:.60}.")
@@ -194,7 +197,7 @@ def _header(path: Path) -> list[str]:
             header: list[str] = csv.read_csv(pa.BufferReader(stream.readline())).column_names
     except OSError as error:
         raise cannot_read(path, error) from error
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path} is not a table that can be read ({error}).") from None
     return header
 

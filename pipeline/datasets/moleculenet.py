@@ -204,7 +204,7 @@ def _truth(text: str) -> float:
 
 def _measurement(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if text.isascii() and "_" not in text else math.nan  # Python would read 1_0 as 10
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

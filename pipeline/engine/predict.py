@@ -338,6 +338,8 @@ class TrainedRun:
                 f"{self.path.name} was trained on {facts.edge_features} {kinds[facts.edge_codes is not None]}. Predict "
                 "for graphs with the same."
             )
+        if facts.edge_features:
+            graphs.edge_codes()  # refuses what is not finite
 
 
 def _known_labels(

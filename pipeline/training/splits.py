@@ -110,9 +110,10 @@ def check_labels(dataset: Artifact, splits: Sequence[Split]) -> list[str]:
     for split in splits:
         for part in PARTS:
             if not is_there[members(dataset, split, part)].any():
+                instead = "fewer --folds" if stored.has_official_splits else "another --split-seed or fewer --folds"
                 raise InvalidInputError(
-                    f"the {part} part of split {split.number} of {name!r} has no label at all. Use another "
-                    "--split-seed or fewer --folds, or more graphs with labels."
+                    f"the {part} part of split {split.number} of {name!r} has no label at all. Use {instead}, or "
+                    "graphs with labels."
                 )
         absent = np.flatnonzero(~is_there[members(dataset, split, "train")].any(axis=0)).tolist()
         lacking.update(absent)

@@ -196,6 +196,7 @@ def test_each_split_is_a_dataset_of_the_same_files(tmp_path):
         ("features", "country", 1.5, r"line 6: the category country is 1\.5"),
         ("targets", "label", "yes", r"targets\.csv is not a table"),
         ("targets", "label", 0.5, r"targets\.csv, line 6: the label 0\.5 is not a whole number"),
+        ("targets", "label", 1e300, r"targets\.csv, line 6: the label 1e\+300 is not a whole number below"),
         ("split_masks_RL", "val", None, r"split_masks_RL\.csv, line 6: there is no truth value in the column val"),
         ("split_masks_RL", "val", "maybe", r"split_masks_RL\.csv is not a table"),
         ("edgelist", "target", NODES, r"edgelist\.csv, line 6: node 60 does not exist; nodes are numbered 0 to 59"),
@@ -215,6 +216,7 @@ def test_odd_values_are_named(file, column, value, message, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"task": ["ranking"]}, r"info\.yaml must have a task, one of .*Got \['ranking'\]"),
         ({"task": "ranking"}, r"info\.yaml must have a task, one of multiclass_classification.*Got 'ranking'"),
         ({"numerical_features_names": "age"}, "must have a list of names numerical_features_names. Got 'age'"),
         ({"fraction_features_names": None}, "must have a list of names fraction_features_names. Got None"),
@@ -236,6 +238,9 @@ def test_what_info_lacks_is_named(changes, message, tmp_path):
         ("info.yaml", "a: [", "not a YAML file"),
         ("info.yaml", "!!python/object/apply:os.system ['true']", "not a YAML file"),
         ("info.yaml", "just text", "must have a list of names"),
+        ("info.yaml", "[" * 20_000, "not a YAML file"),
+        ("info.yaml", "a: 2024-99-99", "not a YAML file"),
+        ("targets.csv", b"node_id,\xff\n", "not a table"),
         ("features.csv", "", r"features\.csv is not a table"),
         ("features.csv", "node_id,age,share,visits,kind,is_new,country\n0,1,1,1,1,1\n", "not a table"),
         ("features.csv", "node_id,age,share,visits,kind,is_new,country\n0,1,1,1,1,1,1\n", "do not name the same nodes"),
@@ -245,7 +250,7 @@ def test_what_info_lacks_is_named(changes, message, tmp_path):
 )
 def test_files_that_do_not_fit_are_refused(file, text, message, tmp_path):
     folder = write(folder_of(tmp_path), content())
-    (folder / file).write_text(text)
+    (folder / file).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InvalidInputError, match=message):
         resolve("tolokers-2", data=tmp_path).read()
 

@@ -406,10 +406,26 @@ def test_splits_of_graphs_in_memory_become_masks(splits):
     assert masks["train"].shape == (5, 1)
 
 
-def test_several_splits_make_several_columns():
-    splits = [([0], [1], [2]), ([1], [2], [0]), ([2], [0], [1])]
+@pytest.mark.parametrize(
+    "splits",
+    [
+        [([0], [1], [2]), ([1], [2], [0]), ([2], [0], [1])],
+        [{"train": [i], "val": [(i + 1) % 3], "test": [(i + 2) % 3]} for i in range(3)],
+        (([i], [(i + 1) % 3], [(i + 2) % 3]) for i in range(3)),
+    ],
+)
+def test_several_splits_make_several_columns(splits):
     masks = from_networkx([labelled(i) for i in range(3)], "g", splits=splits).read().masks
     assert masks["train"].tolist() == np.eye(3, dtype=bool).tolist()
+
+
+def test_a_part_of_a_split_may_be_empty_so_far():
+    masks = from_networkx([labelled(i) for i in range(3)], "g", splits=([], [0], [1, 2])).read().masks
+    assert {part: mask.ravel().tolist() for part, mask in masks.items()} == {
+        "train": [False, False, False],
+        "val": [True, False, False],
+        "test": [False, True, True],
+    }
 
 
 @pytest.mark.parametrize(
@@ -418,6 +434,9 @@ def test_several_splits_make_several_columns():
         (([0], [1], [7]), "the test part of split 0 names graph 7, but the numbers are 0 to 2"),
         ({"train": [0], "test": [1]}, "Split 0 has 2: train, test"),
         (([0.5], [1], [2]), "must be numbers of graphs. Got float64"),
+        (([0, [1]], [1], [2]), "must be numbers of graphs. Got object"),
+        (3, "splits are the parts .train, val, test.*Got 3"),
+        ([4, 5], "Split 0 is 4"),
     ],
 )
 def test_splits_that_name_no_graphs_are_refused(splits, message):

@@ -146,6 +146,16 @@ def test_predictions_are_those_of_the_same_graphs_in_pyg(bonds, context, options
         run(data)
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_attributes_that_are_no_numbers_are_refused_in_prediction_too(odd, lengths, context, options, tmp_path):
+    config = options(backbone="gine", encoding="none", epochs=1)
+    run = load_run(train(lengths, config, context, run=tmp_path / "run").path)
+    ends = torch.tensor([[0, 1], [1, 0]])
+    strange = Data(x=torch.ones(2, 4), edge_index=ends, edge_attr=torch.tensor([[1.0, 2.0], [odd, 2.0]]))
+    with pytest.raises(InvalidInputError, match=f"column 0 of the attributes of the edges of .* holds {odd}"):
+        run([strange])
+
+
 @pytest.mark.parametrize("network", [GINE, {"backbone": "gcn", "encoding": "leap-f", "edge_weight_from": 0}])
 def test_folds_in_a_stack_are_what_they_are_alone(network, lengths, context, options, tmp_path):
     config = options(**network, epochs=2, folds=3)
