@@ -141,9 +141,8 @@ class Fuzz:
         weight = float(self.one([1.0, 2.0, 0.0, -1.0, 1e38, 1e39, np.nan]))
         if self.draw.random() < 0.3:
             edges = np.asarray(hoods.edges)
-            weight = self.tensor(
-                int(edges.shape[-1] if edges.ndim else 0) + int(self.one([0, 0, 0, -1, 1]) if edges.size else 0)
-            )
+            count = edges.shape[-1] if edges.ndim else 0
+            weight = self.tensor(max(0, count + int(self.one([0, 0, 0, -1, 1]) if edges.size else 0)))
             weight.requires_grad_(self.draw.random() < 0.2)
         out = dect(inputs[0], hoods, *inputs[1:], scale, stats=stats, edge_weight=weight)
         if out.requires_grad:
