@@ -38,7 +38,7 @@ _CHUNK = 1024  # molecules in one task: about a second of work
 
 
 @dataclass(frozen=True)
-class Table:
+class SmilesTable:
     """One of the tables.
 
     Attributes
@@ -60,24 +60,24 @@ class Table:
 
 
 TABLES = {
-    "hiv": Table("HIV.csv", (41_120, 1_049_000), ("HIV_active",)),
-    "bace": Table("bace.csv", (1_513, 51_600), ("Class",), smiles="mol"),
-    "bbbp": Table("BBBP.csv", (2_039, 49_100), ("p_np",)),
-    "clintox": Table("clintox.csv.gz", (1_478, 38_600), ("FDA_APPROVED", "CT_TOX")),
-    "muv": Table("muv.csv.gz", (93_087, 2_256_000), metric="average_precision"),
-    "pcba": Table("pcba.csv.gz", (437_929, 11_386_000), metric="average_precision"),
-    "sider": Table("sider.csv.gz", (1_427, 48_000)),
-    "tox21": Table("tox21.csv.gz", (8_006, 148_000)),
-    "toxcast": Table("toxcast_data.csv.gz", (8_577, 161_000)),
-    "esol": Table(
+    "hiv": SmilesTable("HIV.csv", (41_120, 1_049_000), ("HIV_active",)),
+    "bace": SmilesTable("bace.csv", (1_513, 51_600), ("Class",), smiles="mol"),
+    "bbbp": SmilesTable("BBBP.csv", (2_039, 49_100), ("p_np",)),
+    "clintox": SmilesTable("clintox.csv.gz", (1_478, 38_600), ("FDA_APPROVED", "CT_TOX")),
+    "muv": SmilesTable("muv.csv.gz", (93_087, 2_256_000), metric="average_precision"),
+    "pcba": SmilesTable("pcba.csv.gz", (437_929, 11_386_000), metric="average_precision"),
+    "sider": SmilesTable("sider.csv.gz", (1_427, 48_000)),
+    "tox21": SmilesTable("tox21.csv.gz", (8_006, 148_000)),
+    "toxcast": SmilesTable("toxcast_data.csv.gz", (8_577, 161_000)),
+    "esol": SmilesTable(
         "delaney-processed.csv",
         (1_128, 14_991),
         ("measured log solubility in mols per litre",),
         measured=True,
         metric=None,
     ),
-    "freesolv": Table("SAMPL.csv", (642, 5_600), ("expt",), measured=True, metric=None),
-    "lipo": Table("Lipophilicity.csv", (4_200, 113_600), ("exp",), measured=True, metric=None),
+    "freesolv": SmilesTable("SAMPL.csv", (642, 5_600), ("expt",), measured=True, metric=None),
+    "lipo": SmilesTable("Lipophilicity.csv", (4_200, 113_600), ("exp",), measured=True, metric=None),
 }
 
 
@@ -142,7 +142,7 @@ class MoleculeNetSource(Source):
         )
 
 
-def _labelled(targets: NDArray[np.float64], table: Table) -> tuple[NDArray[Any], Task]:
+def _labelled(targets: NDArray[np.float64], table: SmilesTable) -> tuple[NDArray[Any], Task]:
     if table.measured:
         return targets, "graph-regression"
     if targets.shape[1] == 1 and not np.isnan(targets).any():
@@ -150,7 +150,7 @@ def _labelled(targets: NDArray[np.float64], table: Table) -> tuple[NDArray[Any],
     return targets, "graph-multilabel"
 
 
-def _read_table(path: Path, table: Table) -> tuple[list[str], NDArray[np.float64], list[str]]:
+def _read_table(path: Path, table: SmilesTable) -> tuple[list[str], NDArray[np.float64], list[str]]:
     """Return the SMILES, (molecules, columns) targets with NaN for gaps, and the names of the columns."""
     value = _measurement if table.measured else _truth
     smiles, targets = [], array("d")
